@@ -1,0 +1,312 @@
+"""What a rule looks like in YAML: the models that every `restate:` and `classify:` list is checked against.
+
+A rule says *when* it applies, what would *veto* it, its effect, and proves itself with examples:
+
+    - id: acme-monthly-cap
+      when: {status: [403], code: [monthly_cap]}
+      unless: {text: ["account disabled"]}
+      kind: quota_exhausted
+      examples:
+        - {status: 403, body: '{"error":{"code":"monthly_cap"}}', expect: {kind: quota_exhausted}}
+        - {status: 403, body: '{"error":{"code":"disabled"}}', no_match: true}
+
+Within one set of conditions all that are written must hold; where a condition is a list, one member suffices. `when`
+and `unless` may also be a list of sets, of which one suffices. Letter case never matters. Unknown fields are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from omniroute_addon.model import Category, DialectName, Kind, Phase, Scope
+
+Reason = Literal[
+    "quota_exhausted",
+    "rate_limit_exceeded",
+    "model_capacity",
+    "server_error",
+    "auth_error",
+    "unknown",
+    "not_found",
+    "concurrency_limited",
+    "service_not_running",
+    "provider_model_unsupported",
+    "invalid_previous_response_binding",
+    "executor_contract_violation",
+]
+"""The stable reason names of `spec/05`."""
+
+_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d)")
+_RANGE = re.compile(r"(\d{3})\s*-\s*(\d{3})")
+_CLASS = re.compile(r"([1-5])xx", re.IGNORECASE)
+MAX_DURATION_S = 30 * 86400.0
+
+
+def _seconds(value: object) -> object:
+    if isinstance(value, str):
+        if not (match := _DURATION.fullmatch(value.strip())):
+            raise ValueError(f"cannot read the duration {value!r}; write seconds or 500ms, 60s, 5m, 6h, 30d")
+        return float(match[1]) * _UNIT_S[match[2]]
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=MAX_DURATION_S, allow_inf_nan=False)]
+"""Seconds, or text with a unit: `500ms`, `60s`, `5m`, `6h`, `30d`; at most 30 days."""
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+def parse_statuses(items: list[int | str]) -> frozenset[int]:
+    """The statuses that `429`, `"500-599"` and `"5xx"` stand for; 0 is an attempt without an HTTP answer."""
+    found: set[int] = set()
+    for item in items:
+        if isinstance(item, int):
+            low = high = item
+        elif match := _RANGE.fullmatch(item.strip()):
+            low, high = int(match[1]), int(match[2])
+        elif match := _CLASS.fullmatch(item.strip()):
+            low, high = int(match[1]) * 100, int(match[1]) * 100 + 99
+        else:
+            raise ValueError(f"unknown status {item!r}; write 429, 500-599 or 5xx")
+        if low > high or not (low == high == 0 or 100 <= low <= high <= 599):
+            raise ValueError(f"status {item!r} is outside 100 to 599 (0: no HTTP answer)")
+        found.update(range(low, high + 1))
+    return frozenset(found)
+
+
+def _check_statuses(items: list[int | str]) -> list[int | str]:
+    parse_statuses(items)
+    return items
+
+
+def _check_pattern(pattern: str) -> str:
+    if not pattern.strip("|… ").strip():
+        raise ValueError("an empty phrase would match every answer; write the words that must occur")
+    if len(pattern) > 300:
+        raise ValueError("a phrase has at most 300 characters")
+    return pattern
+
+
+Statuses = Annotated[list[int | str], BeforeValidator(_as_list), Field(min_length=1), AfterValidator(_check_statuses)]
+Phrase = Annotated[str, AfterValidator(_check_pattern)]
+_Together = Annotated[list[Phrase], Field(min_length=2)]
+Phrases = Annotated[list[Phrase | _Together], BeforeValidator(_as_list), Field(min_length=1)]
+"""One phrase or a list of them; one suffices. A list inside the list must occur together. `$NAME` is a named list."""
+Names = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+def _as_names(value: object) -> object:
+    items = value if isinstance(value, list) else [value]
+    return [str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in items]
+
+
+Codes = Annotated[list[str], BeforeValidator(_as_names), Field(min_length=1)]
+"""Structured codes; a number may be written without quotes. A trailing `*` matches any ending."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ValueTest(_Strict):
+    """A test on one value, for headers and JSON fields that need more than presence or equality."""
+
+    text: Phrases | None = None
+    """Phrases, as in `when.text`, looked for in this value only."""
+    below: float | None = None
+    """The value is a number smaller than this."""
+    above: float | None = None
+    """The value is a number larger than this."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if self.text is None and self.below is None and self.above is None:
+            raise ValueError("write at least one of text, below, above")
+        return self
+
+
+FieldTest = bool | int | float | str | list[bool | int | float | str] | ValueTest
+"""`true`: present; `false`: absent; a value or a list of values: equal to one; else a `ValueTest`.
+
+A JSON value that is itself `true` or `false` is compared as the texts `"true"` and `"false"`.
+"""
+
+
+class When(_Strict):
+    """One set of conditions; all that are written must hold."""
+
+    status: Statuses | None = None
+    """HTTP status, for an error inside a 200 its true one: 429, "500-599", "5xx"; 0 is no HTTP answer."""
+    sent_status: Statuses | None = None
+    """The status on the wire, where it differs from what the body says."""
+    phase: Annotated[list[Phase], BeforeValidator(_as_list)] | None = None
+    stream: bool | None = None
+    """The answer is (not) an event stream."""
+    fault: Names | None = None
+    """Network or protocol fault; a trailing `*` matches any ending: `timeout:*`."""
+    header: dict[str, FieldTest] | None = None
+    """Header name -> test. Numbers are compared as text, `ValueTest` compares them as numbers."""
+    code: Codes | None = None
+    """The structured error's code (`error.code`, `code`, …)."""
+    type: Codes | None = None
+    """The structured error's type (`error.type`, `__type`, …)."""
+    status_name: Codes | None = None
+    """The structured error's status word: `RESOURCE_EXHAUSTED`."""
+    param: Codes | None = None
+    """The request parameter that the error names (`error.param`)."""
+    json_: dict[str, FieldTest] | None = Field(default=None, alias="json")
+    """Path in the JSON body -> test: `error.details[].reason`; `[]` stands for any member."""
+    text: Phrases | None = None
+    """Phrases in the error's words: its message, code and type when the body is JSON, else the whole body."""
+    text_all: Phrases | None = None
+    """A second list of phrases that must hold beside `text`."""
+    empty: bool | None = None
+    """The answer has (no) words at all: no message, no code, no type, no text."""
+    html: bool | None = None
+    """The body is (not) a web page."""
+    error: bool | None = None
+    """The answer does (not) carry a structured error."""
+    provider: Names | None = None
+    """Provider id, for a shared rule that holds for a few; never needed inside a provider's own pack."""
+    category: Annotated[list[Category], BeforeValidator(_as_list)] | None = None
+    """How the provider logs in; an unknown provider has none."""
+    dialect: Annotated[list[DialectName], BeforeValidator(_as_list)] | None = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("a set of conditions needs at least one; a rule without any would match every answer")
+        return self
+
+
+Conditions = Annotated[list[When], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+class Expect(_Strict):
+    """What an example must be judged as; only what is written is compared."""
+
+    kind: Kind | None = None
+    scope: Scope | None = None
+    retry_other: bool | None = None
+    terminal: bool | None = None
+    breaker: bool | None = None
+    retry_same: bool | None = None
+    status: int | None = None
+    reason: Reason | None = None
+    retry_after_s: float | None = None
+
+
+class Example(_Strict):
+    """An answer as received, and either what it must be judged as or `no_match: true`."""
+
+    status: int = Field(ge=0, le=599)
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: str | dict[str, Any] | list[Any] = ""
+    """Text as received; a mapping or list is sent as JSON."""
+    stream: bool = False
+    fault: str | None = None
+    phase: Phase = "body"
+    provider: str | None = None
+    """For shared rules: judge as an answer of this provider. A pack's own examples are judged as its provider's."""
+    expect: Expect | None = None
+    no_match: Literal[True] | None = None
+    seen: str = ""
+    """Where this very answer was seen."""
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> Self:
+        if (self.expect is None) == (self.no_match is None):
+            raise ValueError("an example needs either `expect:` (what it must be judged as) or `no_match: true`")
+        return self
+
+
+RuleId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
+
+
+class _Rule(_Strict):
+    id: RuleId
+    """Unique over all rules of all files (`SR-9`); a user's rule with the id of a bundled one replaces it."""
+    about: str = ""
+    """One sentence: why this answer means that."""
+    when: Conditions
+    unless: Conditions | None = None
+    """Any one of these sets vetoes the rule; later rules are still tried (`SR-13`)."""
+    enabled: bool = True
+    examples: list[Example] = Field(default_factory=list)
+    seen: str | list[str] | None = None
+    """Where the answer was seen or is documented."""
+    checked: str | None = None
+    """When that was last checked, `2026-11`."""
+
+
+class RestateRule(_Rule):
+    """Corrects a status that lies (`SR-8`), before anything else looks at it."""
+
+    status: int = Field(ge=400, le=599)
+    """The true status; never one of those in `when.status` (`SR-10`, `SR-16`)."""
+    retry_after: Seconds | None = None
+    """What the client is told when the upstream declared nothing; never reaches a timer (`SR-24`)."""
+
+    @model_validator(mode="after")
+    def _errors_only(self) -> Self:
+        for conditions in self.when:
+            if conditions.status is None:
+                raise ValueError("a restatement must name the statuses that lie, `when: {status: […]}` (SR-10)")
+            statuses = parse_statuses(conditions.status)
+            if self.status in statuses:
+                raise ValueError(f"`when.status` contains {self.status}, the status that this rule restates to (SR-10)")
+            if wrong := sorted(status for status in statuses if status < 400):
+                raise ValueError(f"only an error status can be restated, not {wrong[0]} (SR-3, SR-10)")
+            if conditions.header is not None:
+                raise ValueError("headers never decide a restatement; use text, code or type (SR-20)")
+            if not any((conditions.text, conditions.code, conditions.type, conditions.status_name, conditions.json_)):
+                raise ValueError("a restatement needs words of the gateway: text, code, type or json (SR-11)")
+        return self
+
+
+class ClassifyRule(_Rule):
+    """Says what an answer means. What it leaves out comes from the kind's own row (`kinds.py`)."""
+
+    kind: Kind | None = None
+    """One of the twenty kinds. May be left out where `reason` says enough."""
+    reason: Reason | None = None
+    scope: Scope | None = None
+    retry_other: bool | None = None
+    terminal: bool | None = None
+    breaker: bool | None = None
+    retry_same: bool | None = None
+    status: int | None = Field(default=None, ge=400, le=599)
+    """Status that the client sees instead of the upstream's."""
+    cooldown: Seconds | None = None
+    """Fixed pause of the affected unit (`FC-51`, `CC-18`)."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.kind is None and self.reason is None:
+            raise ValueError("write `kind:` (what the answer means) or at least `reason:`")
+        return self
+
+
+class OperatorRule(_Strict):
+    """`FC-59`: an operator's own rule for one provider; `match` is a literal piece of text, never a pattern."""
+
+    status: int = Field(ge=100, le=599)
+    match: str = Field(min_length=1, max_length=200)
+    scope: Literal["model", "provider", "connection"]
+    reason: Reason = "quota_exhausted"
+    cooldown_ms: int | None = Field(default=None, ge=0, le=2_592_000_000)
+
+
+class RuleLists(_Strict):
+    """The rule part of a file; a `rules/_*.yaml` file has nothing else, a pack has it beside its facts."""
+
+    phrases: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], Phrases] = Field(default_factory=dict)
+    """Named phrase lists, used as `text: $NAME`. Those of `_generic.yaml` may be used everywhere."""
+    restate: list[RestateRule] = Field(default_factory=list)
+    classify: list[ClassifyRule] = Field(default_factory=list)
