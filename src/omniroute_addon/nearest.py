@@ -1,0 +1,62 @@
+"""The words of an error: a value as it was written, and the allowed ones with the nearest first (`style.md` §7)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+_MAX_SHOWN: Final = 60
+_MAX_LISTED: Final = 24
+_CREDENTIAL = re.compile(
+    r"(?:sk|pk|rk|gsk|xai|ghp|gho|ghu|github_pat|hf|nvapi|pplx|csk|AIza|ya29|eyJ|AKIA)[-_.A-Za-z0-9]{8,}"
+    r"|(?=[^/:]*[0-9])(?=[^/:]*[A-Za-z])[-_.A-Za-z0-9+=]{32,}"
+    r"|[Bb]earer\s+\S+|[^/\s]+:[^/\s]+@"
+)
+
+
+def shown(value: Any) -> str:
+    """`value` as a person wrote it, in quotes and shortened; what looks like a credential is not repeated."""
+    text = value if isinstance(value, str) else _as_yaml(value)
+    if _CREDENTIAL.search(text):
+        return f"(hidden, {len(text)} characters)"
+    text = text.replace("\n", "\\n")
+    return f"'{text}'" if len(text) <= _MAX_SHOWN else f"'{text[:_MAX_SHOWN]}…'"
+
+
+def _as_yaml(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return str(value)
+
+
+def unknown(what: str, value: Any, allowed: Iterable[str], *, hint: str = "") -> str:
+    """`unknown reason 'x'. Did you mean 'y'?` and, on a second line, everything that is allowed, nearest first."""
+    ranked = by_nearness(str(value), allowed)
+    near = difflib.get_close_matches(str(value).lower(), ranked, n=1, cutoff=0.6)
+    question = f" Did you mean '{near[0]}'?" if near else ""
+    more = f", … and {len(ranked) - _MAX_LISTED} more" if len(ranked) > _MAX_LISTED else ""
+    listing = (
+        f"Known {plural(what)}: {', '.join(ranked[:_MAX_LISTED])}{more}" if ranked else f"No {what} is known here."
+    )
+    return f"unknown {what} {shown(value)}.{question}\n  {listing}{hint}"
+
+
+def by_nearness(value: str, allowed: Iterable[str]) -> list[str]:
+    """The allowed words, most similar first, equals in alphabetical order."""
+    value = value.lower()
+    return sorted(allowed, key=lambda word: (-difflib.SequenceMatcher(None, value, word.lower()).ratio(), word))
+
+
+def plural(word: str) -> str:
+    """Good enough for the names of our own fields."""
+    if word.endswith("s"):
+        return word + "es"
+    return word[:-1] + "ies" if word.endswith("y") else word + "s"
