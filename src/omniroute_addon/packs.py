@@ -1,7 +1,7 @@
 """All packs together: who a host is, which door a path is, and whose rules come in which order.
 
-A later folder of the search path is the user's: its pack overrides a bundled one of the same id by field, its rules come
-before the bundled ones, and a rule of the same id takes the bundled one's place.
+A later folder of the search path is the user's: its pack overrides a bundled one of the same id by field, its rules
+come before the bundled ones, and a rule of the same id takes the bundled one's place.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def build_packs(layers: Sequence[Sequence[PackSource]]) -> tuple[Packs, list[str
                 rank[source.owner], origin[source.owner] = depth, source
     for id_ in sorted(facts):
         provider = _provider(id_, facts[id_], origin[id_])
-        if not provider.hosts:
+        if not provider.hosts and not provider.endpoints:
             problems.append(
                 f"{provider.source}:1: provider '{id_}' has neither `hosts:` nor `endpoints:`, so it can never be "
                 "recognised. Add one of them, or use the id of a bundled provider to change that one."
@@ -190,7 +190,7 @@ def _provider(id_: str, facts: Mapping[str, Any], source: PackSource) -> Provide
     return Provider(
         id=id_,
         name=facts.get("name", id_),
-        hosts=tuple(facts.get("hosts") or dict.fromkeys(_own_host(e.url) for e in endpoints)),
+        hosts=tuple(facts.get("hosts") or dict.fromkeys(h for e in endpoints if "{" not in (h := _own_host(e.url)))),
         category=facts.get("category", "api_key"),
         endpoints=endpoints,
         auth=facts["auth"].auth() if "auth" in facts else Auth(),
@@ -201,7 +201,7 @@ def _provider(id_: str, facts: Mapping[str, Any], source: PackSource) -> Provide
 
 
 def _own_host(url: str) -> str:
-    """The host that an endpoint names, with its port when it is not the scheme's own."""
+    """The host that an endpoint names, with its port if one is written."""
     netloc = urlsplit(url).netloc.lower()
     return re.sub(r"^\{[a-z_]+\}\.", "*.", netloc)
 

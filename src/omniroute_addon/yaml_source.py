@@ -2,7 +2,8 @@
 
 The C composer gives positions for free; nothing is ever constructed from a tag. Plain scalars mean what the YAML 1.2
 core schema says, minus its surprises: only `true`/`false`, `null`/`~`/nothing, decimal integers without leading zeros
-and decimal fractions are not text. `yes`, `on`, `010`, `0x1f`, `12:30:00` and `2026-01-31` stay the text they look like.
+and decimal fractions are not text. `yes`, `on`, `010`, `0x1f`, `12:30:00` and `2026-01-31` stay the text that they
+look like.
 Keys are always text. Anchors and aliases work, within bounds.
 """
 
