@@ -12,12 +12,19 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from omniroute_addon.model import Answer
+
+from .error_fields import is_error
+from .event_stream import read_stream
 
 MOST_BYTES = 65_536
 _MOST_FIELDS = 600
 _MOST_DEPTH = 8
+_MOST_NESTED = 100
+_MOST_TOKENS = 8000
+_MOST_QUOTED_PARTS = 20
 _MOST_WORDS = 8192
 
 _ECHOES = frozenset({
@@ -53,30 +60,23 @@ class Field:
 
 
 def read_documents(answer: Answer) -> tuple[object, ...]:
-    """The JSON documents of a body: the body itself, or the documents of its stream's events. Empty for other text.
+    """The JSON of a body, or the event of a stream that is an error; empty for other text and for successful answers.
 
-    A document that was cut off is read as far as it goes.
+    JSON that was cut off is read as far as it goes. A successful answer has no error body, whatever it talks about
+    (`A11`).
     """
-    body = answer.body[-MOST_BYTES:] if answer.stream else answer.body[:MOST_BYTES]
-    text = body.decode("utf-8", "replace").strip().removeprefix("\ufeff")
-    if text[:1] in ("{", "["):
-        document = _read(text)
-        return () if document is None else (document,)
-    return tuple(_stream_documents(text)) if answer.stream else ()
-
-
-def holds_error(document: object) -> bool:
-    """Whether a document inside a 2xx is an error after all (`A11`: a successful answer says nothing about waiting)."""
-    if isinstance(document, list):
-        return any(holds_error(item) for item in document[:20])
-    if not isinstance(document, dict):
-        return False
-    if document.get("error") or document.get("errors") or document.get("type") in ("error", "response.failed"):
-        return True
-    base = document.get("base_resp")
-    if isinstance(base, dict):
-        return base.get("status_code") not in (0, None)
-    return document.get("success") is False
+    good = 200 <= answer.status < 300
+    body = answer.body[:MOST_BYTES]
+    if answer.stream and len(answer.body) > MOST_BYTES:
+        body += b"\n\n" + answer.body[-MOST_BYTES:]
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff").strip()
+    document = _read(text)
+    if document is None and answer.stream:
+        stream = read_stream(text)
+        return (stream.document,) if stream.error else ()
+    while isinstance(document, list) and len(document) == 1:
+        document = document[0]
+    return () if document is None or (good and not is_error(document)) else (document,)
 
 
 def fields(document: object) -> Iterator[Field]:
@@ -134,7 +134,7 @@ def _texts(answer: Answer, documents: tuple[object, ...]) -> Iterator[str]:
 
 
 def _without_quotes(text: str, status: int) -> str:
-    outside, inside = _split_braces(text[:MOST_BYTES])
+    outside, inside = _split_braces(text[: 2 * _MOST_WORDS])
     if status in _CHECKS_REQUESTS:
         return _QUOTED.sub(" … ", outside)
     if len(inside) == 1 and '"role"' not in inside[0] and "'role'" not in inside[0]:
@@ -148,6 +148,8 @@ def _split_braces(text: str) -> tuple[str, list[str]]:
     inside: list[str] = []
     depth = start = 0
     for brace in _BRACE.finditer(text):
+        if len(inside) == _MOST_QUOTED_PARTS:
+            break
         if brace.group() == "{":
             if depth == 0:
                 outside.append(text[start : brace.start()])
@@ -170,25 +172,8 @@ def _item_name(item: object, number: int) -> str:
 def _inner_document(key: str, value: object) -> object:
     """A string that is itself a JSON document, read; anything else as it is. `key` "" asks whether it would be."""
     if isinstance(value, str) and value[:1] in ("{", "[") and (not key or key.lower() in _WORDS):
-        return _read(value[:MOST_BYTES]) or value
+        return _read(value[: 2 * _MOST_WORDS]) or value
     return value
-
-
-def _stream_documents(text: str) -> Iterator[object]:
-    """Documents of the events in an event stream, and of bare JSON that some providers put between events."""
-    bare: list[str] = []
-    data: list[str] = []
-    for line in [*re.split(r"\r\n|\n|\r", text), ""]:
-        if line.startswith("data:"):
-            data.append(line[5:].strip())
-        elif not line.strip():
-            if data and (document := _read("\n".join(data))) is not None:
-                yield document
-            data = []
-        elif not line.startswith((":", "event:", "id:", "retry:")):
-            bare.append(line)
-    if bare and (document := _read("\n".join(bare).strip())) is not None:
-        yield document
 
 
 def _read(text: str) -> object | None:
@@ -207,24 +192,25 @@ def _read(text: str) -> object | None:
 def _completed(text: str) -> Iterator[str]:
     """The text; the text with what is open closed; the text cut at its last whole member, closed."""
     yield text
-    open_brackets: list[str] = []
+    closers: list[str] = []
+    popped: list[str] = []  # since `cut`; only closing brackets and strings can follow it
     cut = 0
-    cut_brackets = ""
     in_string = False
-    for token in _STRING_OR_BRACKET.finditer(text):
+    for token in islice(_STRING_OR_BRACKET.finditer(text), _MOST_TOKENS):
         mark = token.group()[0]
         if mark in "{[":
-            open_brackets.append("}" if mark == "{" else "]")
-            cut, cut_brackets = token.end(), "".join(reversed(open_brackets[-200:]))
-        elif mark in "}]":
-            if not open_brackets:
+            if len(closers) == _MOST_NESTED:
                 return
-            open_brackets.pop()
+            closers.append("}" if mark == "{" else "]")
+            cut, popped = token.end(), []
         elif mark == ",":
-            cut, cut_brackets = token.start(), "".join(reversed(open_brackets[-200:]))
-        else:
+            cut, popped = token.start(), []
+        elif mark == '"':
             in_string = not token[1]
-    if not open_brackets or len(open_brackets) > 200:
-        return
-    yield text + ('"' if in_string else "") + "".join(reversed(open_brackets))
-    yield text[:cut] + cut_brackets
+        elif not closers:
+            return
+        else:
+            popped.append(closers.pop())
+    if closers:
+        yield text + ('"' if in_string else "") + "".join(reversed(closers))
+        yield text[:cut] + "".join([*popped, *reversed(closers)])

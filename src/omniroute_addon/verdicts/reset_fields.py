@@ -31,7 +31,7 @@ _ESTIMATES = ("estimated_time",)
 _ORDER = (("retryinfo",), _SECONDS + _MILLISECONDS, _EITHER, _INSTANTS, ("headers",), _ESTIMATES)
 _RANK = {name: rank for rank, names in enumerate(_ORDER) for name in names}
 _RANK |= dict.fromkeys(("response_headers", "responseheaders"), _RANK["headers"])
-_MOST_FOUND = 50
+_MOST_FOUND = 20
 
 
 def find_in_fields(document: object, *, base: float) -> list[Stated]:

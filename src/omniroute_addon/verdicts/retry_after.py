@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from omniroute_addon.model import Answer, RetryAfter
 
-from .error_body import holds_error, own_words, read_documents
+from .error_body import own_words, read_documents
 from .instants import parse_http_date
 from .reset_fields import find_in_fields
 from .reset_headers import find_reset
@@ -39,10 +39,8 @@ def find_retry_after(answer: Answer, *, now: float) -> RetryAfter | None:
     if answer.status < 200 or 300 <= answer.status < 400:
         return None
     documents = read_documents(answer)
-    if answer.status < 300:
-        documents = tuple(document for document in documents if holds_error(document))
-        if not documents:
-            return None
+    if answer.status < 300 and not documents:
+        return None
     headers = {name.lower(): value for name, value in answer.headers.items()}
     date = parse_http_date(headers.get("date", ""))
     base = now if date is None else date
