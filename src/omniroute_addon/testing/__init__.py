@@ -2,8 +2,9 @@
 
 | module | what it gives |
 |---|---|
-| `upstream` | `FakeUpstream`: an LLM provider on loopback, HTTP/1.1 or HTTP/2, TLS or plain, with scripted answers and faults |
+| `upstream` | `FakeUpstream`: an LLM provider on loopback, with scripted answers and faults |
 | `script` | `Reply` and the steps it is made of, `Received` (a request as it came in) |
+| `questions` | model calls as clients send them, in every dialect |
 | `answers` | good answers in every dialect, as the official SDKs accept them, and the ways in which they go wrong |
 | `faults` | a catalogue of broken replies by name |
 | `proxy` | `running_proxy`: a real mitmproxy in the test process, with our addon |

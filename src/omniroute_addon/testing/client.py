@@ -1,7 +1,7 @@
 """A client that records exactly what it gets: HTTP/1.1 or HTTP/2, direct, through CONNECT and TLS, or plain by proxy.
 
     async with Client("https://api.openai.com", proxy=proxy.url, ca_file=proxy.ca_file) as client:
-        seen = await client.request("POST", "/v1/chat/completions", headers={"authorization": "Bearer sk-a"}, body=b"{}")
+        seen = await client.request("POST", "/v1/chat/completions", headers={…}, body=b"{}")
         assert (seen.status, seen.end, len(seen.heads)) == (200, "complete", 1)
 
 `send` returns at once, so that a test can look at a stream while it runs and cancel it where it likes:
@@ -85,7 +85,7 @@ class Client:
         """Open the connection, tunnel and TLS. Raises TunnelRefused, ssl.SSLError, OSError."""
         loop = asyncio.get_running_loop()
         if self.proxy is not None:
-            address = (self.proxy.hostname, self.proxy.port)
+            address = (self.proxy.hostname or "127.0.0.1", self.proxy.port or 80)
         else:
             address = self.dial or (self.host, self.port)
         _, pipe = await loop.create_connection(Pipe, *address)
@@ -117,7 +117,7 @@ class Client:
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Exchange:
-        """Send a request; the exchange fills by itself. `content-length` is set when there is a body and none is given."""
+        """Send a request; the exchange fills by itself. A body gets its `content-length` unless `headers` frame it."""
         assert self._protocol is not None, "not connected"
         wanted = {name.lower(): value for name, value in (headers or {}).items()}
         if body and "content-length" not in wanted and "transfer-encoding" not in wanted:

@@ -26,10 +26,12 @@ class Http1Client:
         if self._task is not None and not self._task.done():
             raise RuntimeError("HTTP/1 takes the next request after the answer to the last one")
         lines = [f"{method} {self.target_prefix}{path} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in ({"host": self.authority} | self.proxy_headers | dict(headers)).items()]
+        sent = {"host": self.authority, **self.proxy_headers, **headers}
+        lines += [f"{name}: {value}" for name, value in sent.items()]
         exchange = Exchange(on_cancel=self.pipe.close)
         self.pipe.write("\r\n".join([*lines, "", ""]).encode() + body)
-        self._task = asyncio.ensure_future(self._receive(exchange, MessageReader("response", bodyless=method == "HEAD")))
+        reader = MessageReader("response", bodyless=method == "HEAD")
+        self._task = asyncio.ensure_future(self._receive(exchange, reader))
         return exchange
 
     async def stopped(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .message import BadMessage, MessageReader
 from .pipe import Pipe
 from .play import LOOP_TURNS, play
-from .script import Headers, Outcome, Received, Reply
+from .script import Headers, Outcome, Reply
 
 if TYPE_CHECKING:
     from .upstream import FakeUpstream

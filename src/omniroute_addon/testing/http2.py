@@ -40,7 +40,9 @@ class _Connection:
         # Outbound checks are off: what is wrong here is wrong on purpose.
         self.h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(
-                client_side=False, header_encoding="utf-8", validate_outbound_headers=False,
+                client_side=False,
+                header_encoding="utf-8",
+                validate_outbound_headers=False,
                 normalize_outbound_headers=True,
             )
         )

@@ -1,9 +1,14 @@
 """A real mitmproxy inside the test process, or as a process of its own.
 
     async with running_proxy(config={…}, rehost={"api.openai.com:443": upstream.address}) as proxy:
-        …client talks to proxy.url and trusts proxy.ca_file…
+        …a client talks to proxy.url and trusts proxy.ca_file…
         assert proxy.flows[0].response.status_code == 200
+
+One at a time in a process: mitmproxy keeps its context in a global.
 """
+
+# mypy: disable-error-code="no-untyped-call"
+# (mitmproxy leaves its option and addon managers without annotations)
 
 from __future__ import annotations
 
@@ -18,8 +23,8 @@ from typing import Any
 
 import yaml
 from mitmproxy import http
-from mitmproxy.options import Options
 from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.options import Options
 from mitmproxy.tools.dump import DumpMaster
 
 from .ca import shared_ca
@@ -122,19 +127,28 @@ def shared_confdir() -> Path:
 
 def our_addons() -> list[Any]:
     """What `mitmdump -s omniroute_addon` loads."""
-    from omniroute_addon.addon import addons
+    from omniroute_addon.addon import Omniroute
 
-    return list(addons)
+    return [Omniroute()]
 
 
 def write_config(folder: Path, config: Config | None) -> dict[str, Any]:
-    """Write `omniroute.yaml` into the folder; returns the mitmproxy options that point our addon there."""
-    wanted: dict[str, Any] = {"omniroute_state": str(folder / "state")}
-    if config is not None:
-        text = config if isinstance(config, str) else yaml.safe_dump(dict(config), allow_unicode=True, sort_keys=False)
-        (folder / "omniroute.yaml").write_text(text, encoding="utf-8")
-        wanted["omniroute_config"] = str(folder / "omniroute.yaml")
-    return wanted
+    """Write `omniroute.yaml` into the folder; returns the mitmproxy options that point our addon there.
+
+    Packs, plugins and state get folders of their own in it: what the person at this machine configured plays no part.
+    """
+    text = (
+        config if isinstance(config, str) else yaml.safe_dump(dict(config or {}), allow_unicode=True, sort_keys=False)
+    )
+    (folder / "omniroute.yaml").write_text(text, encoding="utf-8")
+    for name in ("rules", "plugins", "state"):
+        (folder / name).mkdir()
+    return {
+        "omniroute_config": str(folder / "omniroute.yaml"),
+        "omniroute_rules": str(folder / "rules"),
+        "omniroute_plugins": str(folder / "plugins"),
+        "omniroute_state": str(folder / "state"),
+    }
 
 
 @asynccontextmanager
@@ -149,7 +163,7 @@ async def running_proxy(
 ) -> AsyncIterator[RunningProxy]:
     """mitmproxy with our addon on a free loopback port, in the running event loop; one at a time per process.
 
-    `config` is the text of `omniroute.yaml` or a mapping; None runs without one. `rehost` puts fakes under real names.
+    `config` is the text of `omniroute.yaml` or a mapping; None is an empty one. `rehost` puts fakes under real names.
     `addons` replaces ours (`[]` is a bare mitmproxy) and come before the recorder. `options` are mitmproxy's, applied
     last. `upstream_ca` is the only authority that the proxy trusts, by default the one of the fakes.
     Raises ProxyFailed when mitmproxy would have refused to start.
@@ -203,7 +217,8 @@ def _master(wanted: dict[str, Any]) -> DumpMaster:
 
 async def _started(run: asyncio.Future[None], running: asyncio.Event, proxy: RunningProxy) -> None:
     waiter = asyncio.ensure_future(running.wait())
-    await asyncio.wait([run, waiter], timeout=20, return_when=asyncio.FIRST_COMPLETED)
+    both: list[asyncio.Future[Any]] = [run, waiter]
+    await asyncio.wait(both, timeout=20, return_when=asyncio.FIRST_COMPLETED)
     waiter.cancel()
     if run.done():
         await run
@@ -216,11 +231,11 @@ async def _stop(master: DumpMaster, run: asyncio.Future[None]) -> None:
     await server.servers.update([])
     for handler in list(server.connections.values()):
         # What a client does that goes away: mitmproxy then closes the connections that belong to it.
-        io = handler.transports.get(handler.client)  # type: ignore[union-attr]
+        io = handler.transports.get(handler.client)
         if io is not None and io.handler is not None:
             io.handler.cancel("test is over")
     async with asyncio.timeout(10):
-        while server.connections:
+        while server.connections:  # noqa: ASYNC110 (mitmproxy keeps no task or event to wait for)
             await asyncio.sleep(0.001)
         master.shutdown()
         await run

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-try:
-    # Needed in its strict mode; in auto mode, and without it, the plain decorator does.
-    from pytest_asyncio import fixture as async_fixture
-except ImportError:
-    async_fixture = pytest.fixture
+# pytest-asyncio's own decorator is needed in its strict mode; in auto mode, and without it, the plain one does.
+async_fixture: Callable[[Any], Any] = (
+    import_module("pytest_asyncio").fixture if find_spec("pytest_asyncio") else pytest.fixture
+)
 
 if TYPE_CHECKING:
     from .ca import TestCA

@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
@@ -125,7 +126,7 @@ def _pieces(body: bytes, every: int | None, at: Sequence[int]) -> tuple[bytes, .
         return ()
     borders = sorted({0, len(body), *at, *(range(0, len(body), every) if every else ())})
     borders = [b for b in borders if 0 <= b <= len(body)]
-    return tuple(body[start:end] for start, end in zip(borders, borders[1:], strict=False))
+    return tuple(body[start:end] for start, end in pairwise(borders))
 
 
 Outcome = Literal["answering", "complete", "client_closed", "client_reset", "client_rst_stream", "broken_by_script"]

@@ -6,6 +6,8 @@
         upstream.script(lambda request: …, path="/v1/messages")              # by function
         …
         assert upstream.requests[0].key == "sk-a"
+
+See `script` for what a reply can do, `answers` and `faults` for ready ones.
 """
 
 from __future__ import annotations
@@ -78,8 +80,6 @@ class FakeUpstream:
         if self.tls:
             alpn = ("h2", "http/1.1") if self.http2 else ("http/1.1",)
             context = (self.ca or shared_ca()).server_context(*self.names, alpn=alpn)
-            # Each upstream has a context of its own if it wants the SNI of its own connections only; the name is
-            # noted on the SSL object, where the handshake puts it.
             context.sni_callback = _note_sni
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Pipe(self._accept), "127.0.0.1", port, ssl=context)

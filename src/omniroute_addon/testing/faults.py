@@ -1,0 +1,97 @@
+"""Broken replies: small makers for single faults, and `CATALOGUE`, all of them by name.
+
+    upstream.script([cut(openai_chat("one two three"), after=2, ending=Reset()), openai_chat("fine")])
+
+    @pytest.mark.parametrize("name", CATALOGUE)
+    async def test_a_fault_before_output_is_survived(name, tls_upstream):
+        tls_upstream.script([CATALOGUE[name](openai_chat("lost")), openai_chat("fine")])
+
+`CATALOGUE` maps a name to a function that breaks a good answer. Nothing in it pauses by the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from .script import Close, GoAway, Hang, Pause, Raw, Reply, Reset, ResetStream, Step
+
+
+def cut(reply: Reply, *, after: int, ending: Step) -> Reply:
+    """The reply's first `after` chunks, then `ending` (`Reset()`, `Close()`, `Hang()`, `ResetStream()`)."""
+    return replace(reply, chunks=(*reply.steps[:after], ending), body=b"", framing=reply.framing or "chunked")
+
+
+def cut_bytes(reply: Reply, *, after: int, ending: Step) -> Reply:
+    """The reply's first `after` body bytes, wherever that is, then `ending`."""
+    body = b"".join(step for step in reply.steps if isinstance(step, bytes))[:after]
+    return replace(reply, body=b"", chunks=(body, ending) if body else (ending,), framing=reply.framing or "chunked")
+
+
+def drip(reply: Reply, *, every: int, pause_s: float) -> Reply:
+    """The same bytes, a few at a time with a pause between."""
+    body = b"".join(step for step in reply.steps if isinstance(step, bytes))
+    steps: list[Step] = []
+    for start in range(0, len(body), every):
+        steps += [body[start : start + every], Pause(pause_s)]
+    return replace(reply, body=b"", chunks=tuple(steps))
+
+
+def scattered(reply: Reply, *, every: int) -> Reply:
+    """The same bytes cut every `every` bytes: inside events, inside UTF-8 characters, inside `\\r\\n`."""
+    body = b"".join(step for step in reply.steps if isinstance(step, bytes))
+    return replace(reply, body=body, chunks=(), split_every=every, framing=reply.framing or "chunked")
+
+
+def hang_before_head() -> Reply:
+    """Takes the request and says nothing."""
+    return Reply(before=(Hang(),))
+
+
+def hang_after_head(reply: Reply) -> Reply:
+    """A head, then nothing (`A15`)."""
+    return cut(reply, after=0, ending=Hang())
+
+
+def garbage(text: bytes = b"\x16\x03\x01 this is not HTTP\r\n\r\n") -> Reply:
+    """Bytes that are no HTTP answer, then FIN."""
+    return Reply(before=(Raw(text), Close()))
+
+
+def oversized_head(reply: Reply, *, header_bytes: int = 1 << 20) -> Reply:
+    """A head with one enormous header."""
+    return replace(reply, headers=(*reply.headers, ("x-padding", "p" * header_bytes)))
+
+
+def wrong_length(reply: Reply, *, lie: int) -> Reply:
+    """A whole body, `content-length` wrong by `lie` bytes; after a positive lie comes FIN while bytes are missing."""
+    body = b"".join(step for step in reply.steps if isinstance(step, bytes))
+    return replace(reply, body=body, chunks=(), framing="length", length_lie=lie)
+
+
+Breaker = Callable[[Reply], Reply]
+
+CATALOGUE: Mapping[str, Breaker] = {
+    "reset before head": lambda _: Reply(before=(Reset(),)),
+    "close before head": lambda _: Reply(before=(Close(),)),
+    "hang before head": lambda _: hang_before_head(),
+    "garbage": lambda _: garbage(),
+    "half a head": lambda _: Reply(before=(Raw(b"HTTP/1.1 200 OK\r\ncontent-ty"), Close())),
+    "reset after head": lambda good: cut(good, after=0, ending=Reset()),
+    "close after head": lambda good: cut(good, after=0, ending=Close()),
+    "hang after head": hang_after_head,
+    "reset after one chunk": lambda good: cut(good, after=1, ending=Reset()),
+    "close after one chunk": lambda good: cut(good, after=1, ending=Close()),
+    "reset in the middle of an event": lambda good: cut_bytes(good, after=40, ending=Reset()),
+    "stream reset before head": lambda _: Reply(before=(ResetStream(7),)),
+    "stream reset after head": lambda good: cut(good, after=0, ending=ResetStream(2)),
+    "go away, not processed": lambda _: Reply(before=(GoAway(0, processed=False), Close())),
+    "missing last chunk": lambda good: cut(good, after=len(good.steps), ending=Close()),
+    "broken chunk size": lambda good: cut(good, after=1, ending=Raw(b"zz\r\n")),
+    "content-length too large": lambda good: wrong_length(good, lie=10),
+    "oversized head": oversized_head,
+    "overloaded": lambda _: Reply(status=529, body=b'{"error":{"message":"Overloaded"}}'),
+    "server error without body": lambda _: Reply(status=500, body=b""),
+    "rate limit": lambda _: Reply(status=429, body=b'{"error":{"message":"Rate limit reached"}}'),
+}
+"""Every way in which an answer can fail before a useful byte of it reached the client, by name."""
