@@ -185,9 +185,9 @@ class Target:
     """Provider and connection headers merged."""
 
     @property
-    def id(self) -> str:
-        """`connection` or `connection/model` when the name was changed: for logs and comments."""
-        return self.connection.id
+    def key(self) -> tuple[str, str, str]:
+        """Identity within one call."""
+        return (self.connection.id, self.url, self.model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

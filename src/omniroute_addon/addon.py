@@ -1,0 +1,233 @@
+"""The mitmproxy addon: options in, lifecycle, and the few hooks of mitmproxy that the engine needs.
+
+Everything that may take time (files, keyrings) runs in a worker thread; the hooks themselves only look things up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mitmproxy import ctx, exceptions
+from mitmproxy.addonmanager import Loader
+from mitmproxy.http import HTTPFlow
+from mitmproxy.proxy.mode_specs import ReverseMode
+from mitmproxy.tls import ClientHelloData
+from mitmproxy.utils import asyncio_utils
+
+from . import dispatch, install, places
+from .core import Core
+from .engine import Engine
+from .errors import NotAdmitted, UnsupportedMitmproxy
+from .plugin_host import PluginHost
+from .plugins import FOLDER as BUNDLED_PLUGINS
+from .reload import Loaded, Sources
+from .stream import Waiting
+from .verdicts import RuleBook
+
+log = logging.getLogger(__name__)
+
+RELOAD_EVERY_S = 1.0
+OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
+    "omniroute_enabled": (
+        bool,
+        True,
+        "Retry model calls on other connections. Switched off, mitmproxy works as if the addon were not there.",
+        None,
+    ),
+    "omniroute_config": (
+        str,
+        "",
+        "The configuration file: connections, routes, settings. Empty: omniroute.yaml in the user's configuration folder.",
+        None,
+    ),
+    "omniroute_rules": (
+        str,
+        "",
+        "Folder with your own provider packs. Empty: `rules` in the user's configuration folder.",
+        None,
+    ),
+    "omniroute_plugins": (
+        str,
+        "",
+        "Folder with your own plugins. Empty: `plugins` in the user's configuration folder.",
+        None,
+    ),
+    "omniroute_state": (
+        str,
+        "",
+        "Folder for what the addon remembers. Empty: the user's state folder.",
+        None,
+    ),
+    "omniroute_intercept": (
+        str,
+        "providers",
+        "Which TLS connections are decrypted: those to hosts that a pack names, or all (mitmproxy's own behaviour).",
+        ("providers", "all"),
+    ),
+    "omniroute_fast_dispatch": (
+        bool,
+        True,
+        "Ask only those addons that implement a hook, and keep the garbage collector away from what start-up built.",
+        None,
+    ),
+}
+"""Option name -> type, default, help, choices: what `load` registers and the docs are made from."""
+
+
+class Omniroute:
+    """One per mitmproxy."""
+
+    name = "omniroute"
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+        self._sources: Sources | None = None
+        self._undo: list[Callable[[], None]] = []
+        self._uninstall: Callable[[], None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._told: list[str] = []
+
+    # ------------------------------------------------------------ lifecycle
+
+    def load(self, loader: Loader) -> None:
+        for name, (kind, default, text, choices) in OPTIONS.items():
+            loader.add_option(name, kind, default, text, choices)
+        if not ctx.options.has_changed("connection_strategy"):
+            ctx.options.update(connection_strategy="lazy")
+            log.info("connection_strategy is now lazy: the original host is dialled only when it is really used.")
+        if not ctx.options.has_changed("listen_host"):
+            # mitmproxy's default is every interface; configured credentials must not be open to a network.
+            ctx.options.update(listen_host="127.0.0.1")
+            log.info("listening on loopback only; use --listen-host to change that.")
+
+    def configure(self, updated: set[str]) -> None:
+        if "omniroute_plugins" in updated and self.engine is not None and len(updated) < len(OPTIONS):
+            log.warning("omniroute_plugins takes effect after a restart.")
+        if updated & {"omniroute_config", "omniroute_rules"}:
+            self._load_sources()
+        if "omniroute_enabled" in updated or self.engine is not None:
+            self._switch()
+        if self.engine is not None:
+            self.engine.verified_tls = not ctx.options.ssl_insecure
+
+    def running(self) -> None:
+        if ctx.options.omniroute_fast_dispatch:
+            uninstall = dispatch.install(ctx.master)
+            self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
+        self._watcher = asyncio_utils.create_task(self._watch_files(), name="omniroute reload", keep_ref=True)
+
+    def done(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+        if self._uninstall is not None:
+            self._uninstall()
+            self._uninstall = None
+        if self.engine is not None:
+            self.engine.plugins.each("stop")
+            self.engine = None
+        while self._undo:
+            self._undo.pop()()
+
+    def _switch(self) -> None:
+        assert self.engine is not None
+        if ctx.options.omniroute_enabled and self._uninstall is None:
+            try:
+                self._uninstall = install.install(self.engine)
+            except UnsupportedMitmproxy as error:
+                raise exceptions.OptionsError(str(error)) from None
+        elif not ctx.options.omniroute_enabled and self._uninstall is not None:
+            self._uninstall()
+            self._uninstall = None
+
+    # ------------------------------------------------------------ configuration, packs, plugins
+
+    def _load_sources(self) -> None:
+        """At start and when an option names other files: synchronously, because nothing can be served before."""
+        options = ctx.options
+        self._sources = Sources(
+            config_file=Path(options.omniroute_config).expanduser() if options.omniroute_config else None,
+            user_rules=Path(options.omniroute_rules).expanduser() if options.omniroute_rules else places.user_rules_dir(),
+        )
+        loaded = self._sources.load()
+        self._tell(loaded.problems)
+        if loaded.fatal and self.engine is None:
+            raise exceptions.OptionsError("\n".join(loaded.problems))
+        self._use(loaded)
+
+    def _use(self, loaded: Loaded) -> None:
+        rules = RuleBook.from_packs(loaded.packs, operator=loaded.config.operator_rules)
+        if self.engine is None:
+            settings = loaded.config.settings
+            plugins = PluginHost(disabled=settings.plugins.disabled, max_faults=settings.plugins.max_faults)
+            user = ctx.options.omniroute_plugins
+            plugins.load(bundled=BUNDLED_PLUGINS, user=Path(user).expanduser() if user else places.user_plugins_dir())
+            self.engine = Engine(Core(config=loaded.config, packs=loaded.packs, rules=rules), plugins)
+        core = self.engine.core
+        core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
+        self.engine.plugins.each("start", core=core)
+
+    async def _watch_files(self) -> None:
+        """Notice edits within two seconds; a bad one keeps the last good version (design.md §6)."""
+        while True:
+            await asyncio.sleep(RELOAD_EVERY_S)
+            sources = self._sources
+            if sources is None:
+                continue
+            try:
+                loaded = await asyncio.to_thread(sources.poll)
+                if loaded is not None and sources is self._sources:
+                    self._tell(loaded.problems)
+                    self._use(loaded)
+                    log.info("configuration and packs were reloaded: %r", loaded)
+            except Exception:  # our own fault in a background task: told, and tried again at the next edit
+                log.exception("could not reload configuration and packs; the last good version stays in force")
+
+    def _tell(self, problems: Sequence[str]) -> None:
+        for problem in problems:
+            if problem not in self._told:
+                log.error("%s", problem)
+        self._told = list(problems)
+
+    # ------------------------------------------------------------ mitmproxy's hooks
+
+    def tls_clienthello(self, data: ClientHelloData) -> None:
+        """Decrypt only what a pack names (design.md §7.3)."""
+        if self.engine is None or ctx.options.omniroute_intercept == "all" or not ctx.options.omniroute_enabled:
+            return
+        if isinstance(data.context.client.proxy_mode, ReverseMode):
+            return  # the operator named the one host
+        host, port = data.context.server.address or ("", 443)
+        names = {name for name in (data.client_hello.sni, host) if name}
+        if not any(self.engine.decrypts(name, port) for name in names):
+            data.ignore_connection = True
+
+    def requestheaders(self, flow: HTTPFlow) -> None:
+        """A model call is read whole, whatever `stream_large_bodies` says: it may have to be sent again."""
+        request = flow.request
+        if self.engine is not None and self._uninstall is not None and request.stream:
+            if self.engine.is_ours(request.method, request.pretty_host, request.port, request.path):
+                request.stream = False
+
+    async def omniroute_pause(self, waiting: Waiting) -> None:
+        """Sit out a pause or a permit, or until the client leaves (`stream.py`)."""
+        assert self.engine is not None
+        pause = waiting.pause
+        work = asyncio.ensure_future(pause.permit if pause.permit is not None else asyncio.sleep(pause.seconds))
+        gone = asyncio.ensure_future(waiting.gone.wait())
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        except NotAdmitted as refusal:
+            self.engine.not_admitted(waiting.exchange, str(refusal))
+        except Exception:  # a plugin's fault is not the request's: it goes on without the permit
+            log.exception("a plugin's permit failed; the request goes on without it")
+        finally:
+            work.cancel()
+            gone.cancel()
+
+
+addons = [Omniroute()]

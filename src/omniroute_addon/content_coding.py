@@ -1,0 +1,132 @@
+"""Content codings, bounded: what a request body or an answer says once gzip, br, zstd or deflate are taken off.
+
+mitmproxy's own decoder has no limit, and a body is a stranger's: a few kilobytes of zstd can hold gigabytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Protocol
+
+import brotli
+import zstandard
+
+CODINGS = ("gzip", "x-gzip", "deflate", "br", "zstd")
+
+
+class Decoder(Protocol):
+    """Takes a coding off piece by piece."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Decoded bytes; raises ValueError when they are not what the coding says."""
+        ...
+
+
+class _Zlib:
+    def __init__(self, wbits: int, limit: int) -> None:
+        self._object, self._room = zlib.decompressobj(wbits), limit
+
+    def feed(self, data: bytes) -> bytes:
+        try:
+            out = self._object.decompress(data, self._room + 1)
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        self._room = _spend(self._room, len(out))
+        return out
+
+
+class _Brotli:
+    def __init__(self, limit: int) -> None:
+        self._object, self._room = brotli.Decompressor(), limit
+
+    def feed(self, data: bytes) -> bytes:
+        try:
+            out: bytes = self._object.process(data, output_buffer_limit=self._room + 1)
+        except brotli.error as error:
+            raise ValueError(str(error)) from None
+        self._room = _spend(self._room, len(out))
+        return out
+
+
+class _Zstd:
+    """zstandard's decoder has no output limit, so it is fed in slices that cannot blow up beyond some megabytes:
+    a block of 128 KiB takes at least four bytes."""
+
+    _SLICE = 64
+
+    def __init__(self, limit: int) -> None:
+        self._object, self._room = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(), limit
+
+    def feed(self, data: bytes) -> bytes:
+        out = bytearray()
+        for start in range(0, len(data), self._SLICE):
+            if self._object.eof:
+                break
+            try:
+                piece = self._object.decompress(data[start : start + self._SLICE])
+            except zstandard.ZstdError as error:
+                raise ValueError(str(error)) from None
+            self._room = _spend(self._room, len(piece))
+            out += piece
+        return bytes(out)
+
+
+class _Chain:
+    """Several codings, as listed in `content-encoding`: the last one comes off first."""
+
+    def __init__(self, decoders: list[Decoder]) -> None:
+        self._decoders = decoders
+
+    def feed(self, data: bytes) -> bytes:
+        for decoder in self._decoders:
+            data = decoder.feed(data)
+        return data
+
+
+def _spend(room: int, size: int) -> int:
+    if size > room:
+        raise ValueError("decoded body is too large")
+    return room - size
+
+
+def decoder(coding: str, *, limit: int) -> Decoder | None:
+    """A decoder for a `content-encoding` value, or None for identity. ValueError for one that we do not know."""
+    names = [name for name in (part.strip().lower() for part in coding.split(",")) if name not in ("", "identity")]
+    if len(names) > 4:
+        raise ValueError(f"{len(names)} content codings on one body")
+    decoders: list[Decoder] = []
+    for name in reversed(names):
+        if name in ("gzip", "x-gzip"):
+            decoders.append(_Zlib(16 + zlib.MAX_WBITS, limit))
+        elif name == "deflate":
+            decoders.append(_Zlib(zlib.MAX_WBITS, limit))
+        elif name == "br":
+            decoders.append(_Brotli(limit))
+        elif name == "zstd":
+            decoders.append(_Zstd(limit))
+        else:
+            raise ValueError(f"unknown content coding '{name}'; known are {', '.join(CODINGS)}")
+    return _Chain(decoders) if decoders else None
+
+
+def decode(data: bytes, coding: str, *, limit: int) -> bytes:
+    """The whole body without its codings. ValueError when it cannot be read or is larger than `limit` bytes."""
+    chain = decoder(coding, limit=limit)
+    return chain.feed(data) if chain else data
+
+
+def decode_leniently(data: bytes, coding: str, *, limit: int) -> bytes:
+    """As `decode`, for reading an error: what can be read of a broken or oversized body, else the raw bytes."""
+    try:
+        chain = decoder(coding, limit=limit)
+    except ValueError:
+        return data
+    if chain is None:
+        return data[:limit]
+    out = bytearray()
+    try:
+        for start in range(0, len(data), 4096):
+            out += chain.feed(data[start : start + 4096])
+    except ValueError:
+        return bytes(out[:limit]) or data[:limit]
+    return bytes(out)

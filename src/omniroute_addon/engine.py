@@ -1,0 +1,345 @@
+"""A request's life: who is asked, in which order, and what follows from the answers.
+
+The engine is synchronous and pure: it reads an injected clock, asks plugins, and returns the next step. It never waits,
+sends or receives; `stream.py` does that and comes back. The loop of `design.md` §3 (exclude → order → admit → prepare →
+… → learn → next) is `advance` and `failed`, called in turn until `advance` says `Reply` or the stream has committed.
+
+Nothing here knows a mechanism by name. What the engine itself decides:
+
+* Rotation among targets is bounded by their number; each is left for good once it failed (`A24`).
+* One retry budget a call pays for tries in place. A verdict says whether a try in place is worth it (`A07`).
+* A server fault (500, 502, 503, 504) belongs to the provider: other keys at the same address are not asked (`A24`).
+* The client's own credential is never refused locally: when nothing else is left it is sent, whatever a timer says.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from .core import Core
+from .dialects import dialect
+from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
+from .final_answer import final_reply
+from .model import (
+    Answer,
+    Attempt,
+    Auth,
+    Connection,
+    Exclusion,
+    ModelCall,
+    RuleRef,
+    Story,
+    Target,
+    Verdict,
+)
+from .peers import is_loopback
+from .plugin_host import PluginHost
+from .wire import (
+    CREDENTIAL_HEADERS,
+    Incoming,
+    Outgoing,
+    as_mapping,
+    client_secret,
+    decoded_body,
+    fill_url,
+    outgoing,
+    visible_headers,
+)
+
+log = logging.getLogger(__name__)
+
+_UNREACHABLE = ("network", "timeout")
+_MAX_WAITS = 100
+"""Rounds of the hook `wait` in one call: a plugin that always says 'in 0 s' must not spin for ever."""
+
+
+class Engine:
+    """Decides; see the module's text. Raises nothing for any input: what cannot be understood is not ours."""
+
+    def __init__(self, core: Core, plugins: PluginHost) -> None:
+        self.core = core
+        self.plugins = plugins
+        self.verified_tls = True
+        """mitmproxy checks upstream certificates; without that no configured credential leaves (design.md §7.4)."""
+
+    # ------------------------------------------------------------ tls, identify, resolve
+
+    def decrypts(self, host: str, port: int) -> bool:
+        """Whether TLS to this host is opened: a plugin says so, or a pack names it."""
+        answer = self.plugins.first("intercept", host=host, port=port)
+        return bool(answer) if answer is not None else self.core.packs.for_host(host, port) is not None
+
+    def is_ours(self, method: str, host: str, port: int, path: str) -> bool:
+        """Might be a model call: a POST to a door of a known provider. Cheap; runs for every request."""
+        return method == "POST" and self.core.packs.match_call(host, port, path) is not None
+
+    def identify(self, incoming: Incoming, *, host: str, peer: str | None, trusted: bool) -> Exchange | None:
+        """The exchange for a model call, or None for everything that passes as without us.
+
+        `host` is the name that the client meant (in transparent mode `incoming.host` is an address).
+        """
+        found = self.core.packs.match_call(host, incoming.port, incoming.path) if incoming.method == "POST" else None
+        if found is None:
+            return None
+        (provider, endpoint), now = found, self.core.clock.now()
+        speech = dialect(endpoint.dialect)
+        try:
+            body = decoded_body(incoming)
+            facts = speech.read_call(path=incoming.path, body=body)
+        except ValueError as error:
+            # The provider's own words about a malformed request are better than ours (A21).
+            log.info("not a readable %s request to %s, passed on as it is: %s", endpoint.dialect, host, error)
+            return None
+        call = ModelCall(
+            provider=provider.id,
+            dialect=endpoint.dialect,
+            model=facts.model,
+            stream=facts.stream,
+            session=facts.session,
+            tools=facts.tools,
+            history_items=facts.history_items,
+            body_bytes=len(body),
+            client=peer,
+            trusted=trusted,
+        )
+        if self.plugins.listens("identify"):
+            seen = {k: v for k, v in as_mapping(incoming.headers).items() if k.encode() not in CREDENTIAL_HEADERS}
+            call = self.plugins.first("identify", call=call, headers=seen) or call
+        return Exchange(
+            call=call,
+            incoming=incoming,
+            body=body,
+            dialect=speech,
+            targets=self._resolve(call, incoming, endpoint.auth or provider.auth),
+            started_at=now,
+            deadline_at=now + self.core.config.settings.deadline_ms / 1000,
+        )
+
+    def _resolve(self, call: ModelCall, incoming: Incoming, auth: Auth) -> tuple[Target, ...]:
+        secret = client_secret(incoming)
+        connection = Connection(
+            id=f"client:{secret.digest}" if secret else "client", provider=call.provider, secret=secret, own=True
+        )
+        url = f"{incoming.scheme}://{incoming.host}:{incoming.port}{incoming.path}"
+        own = Target(connection=connection, dialect=call.dialect, url=url, model=call.model, auth=auth)
+        if not call.trusted:
+            return (own,)
+        targets = self.core.config.targets_for(call, own, self.core.packs) or (own,)
+        return tuple(self.plugins.first("resolve", call=call, targets=targets) or targets)
+
+    # ------------------------------------------------------------ exclude, order, admit, prepare
+
+    def advance(self, ex: Exchange) -> Step:
+        """What to do now. Called at the start, after a pause, and after `failed`."""
+        if ex.permits:
+            return Pause(permit=ex.permits.pop(0))
+        now = self.core.clock.now()
+        target, ex.admitted = ex.admitted, None
+        if target is None:
+            if ex.pause_s:
+                seconds, ex.pause_s = ex.pause_s, 0.0
+                return Pause(seconds=seconds)
+            late = bool(ex.stories) and now >= ex.deadline_at
+            target = None if ex.final or late else self._choose(ex, now)
+            if target is None:
+                return self._wait(ex, now) or final_reply(ex, now)
+            permits = self.plugins.each("admit", call=ex.call, target=target, now=now)
+            if permits:
+                ex.admitted, ex.permits = target, permits
+                return self.advance(ex)
+        return self._send(ex, target, now)
+
+    def not_admitted(self, ex: Exchange, reason: str) -> None:
+        """A permit was refused: pass the target by."""
+        if ex.admitted is not None:
+            ex.spent.add(ex.admitted.key)
+            ex.exclusions += (Exclusion(target=ex.admitted, label="not_admitted", detail=reason),)
+        ex.admitted = None
+        ex.permits.clear()
+
+    def _choose(self, ex: Exchange, now: float) -> Target | None:
+        if ex.again is not None:
+            target, ex.again = ex.again, None
+            return target
+        left = [t for t in ex.targets if t.key not in ex.spent]
+        if left:
+            answers = self.plugins.each("exclude", call=ex.call, targets=tuple(left), now=now)
+            ex.exclusions = (*self._insecure(left), *(e for answer in answers for e in answer))
+            barred = {e.target.key for e in ex.exclusions}
+            usable = tuple(t for t in left if t.key not in barred)
+            if usable:
+                return self._order(ex.call, usable, now)
+            own = next((t for t in left if t.connection.own), None)
+            if own is not None:
+                return own
+        if ex.last_verdict and ex.last_verdict.kind in _UNREACHABLE and self._may_try_in_place(ex):
+            assert ex.attempt
+            self._in_place(ex, ex.attempt.target)
+            ex.again = ex.attempt.target
+        return None
+
+    def _insecure(self, targets: Sequence[Target]) -> list[Exclusion]:
+        """A configured credential travels over verified TLS, or to this machine, or with the operator's consent."""
+        if self.verified_tls:
+            return []
+        return [
+            Exclusion(target=t, label="unverified_tls", detail="ssl_insecure is on; say `allow_insecure: true` to consent")
+            for t in targets
+            if not t.connection.own
+            and not t.connection.allow_insecure
+            and not is_loopback(urlsplit(t.url).hostname or "")
+        ]
+
+    def _order(self, call: ModelCall, usable: Sequence[Target], now: float) -> Target:
+        if len(usable) > 1:
+            ordered = self.plugins.first("order", call=call, targets=usable, now=now)
+            first = next((t for t in ordered or () if t in usable), None)
+            if first is not None:
+                return first
+        return usable[0]
+
+    def _wait(self, ex: Exchange, now: float) -> Pause | None:
+        if ex.pause_s:
+            seconds, ex.pause_s = ex.pause_s, 0.0
+            return Pause(seconds=seconds)
+        if ex.final or now >= ex.deadline_at or ex.waits >= _MAX_WAITS:
+            return None
+        seconds = self.plugins.first("wait", call=ex.call, exclusions=ex.exclusions, now=now)
+        if seconds is None:
+            return None
+        ex.waits += 1
+        return Pause(seconds=max(0.0, min(float(seconds), ex.deadline_at - now)))
+
+    def _send(self, ex: Exchange, target: Target, now: float) -> Send:
+        tries = 1 + sum(s.attempt.target.key == target.key for s in ex.stories)
+        ex.attempt = Attempt(number=ex.attempts + 1, target=target, tries=tries, started_at=now)
+        return Send(attempt=ex.attempt, outgoing=self._prepare(ex, target), alternatives=self._alternatives(ex, target))
+
+    def _prepare(self, ex: Exchange, target: Target) -> Outgoing:
+        incoming, url = ex.incoming, fill_url(target.url, model=target.model, client_path=ex.incoming.path)
+        body = incoming.body
+        if not target.connection.own:
+            # Another provider need not know this coding (Codex sends zstd), so it gets the plain text.
+            body = body if body == ex.body else ex.body
+            if target.model != ex.call.model:
+                _, body = ex.dialect.rename_model(path=incoming.path, body=ex.body, model=target.model)
+        changes = self._changes(ex, target) if self.plugins.listens("prepare") else None
+        return outgoing(incoming, target=target, url=url, body=body, stream=ex.call.stream, changes=changes)
+
+    def _changes(self, ex: Exchange, target: Target) -> Mapping[str, str | None]:
+        before = as_mapping(visible_headers(ex.incoming, target=target))
+        after = dict(before)
+        self.plugins.each("prepare", call=ex.call, target=target, headers=after)
+        forbidden = {"host", "content-length", "content-encoding", "transfer-encoding", "connection"}
+        changed = {k.lower(): v for k, v in after.items() if before.get(k) != v and k.lower() not in forbidden}
+        return {**dict.fromkeys(before.keys() - after.keys()), **changed}
+
+    def _alternatives(self, ex: Exchange, target: Target) -> bool:
+        others = (t for t in ex.targets if t.key not in ex.spent and t.key != target.key)
+        barred = {e.target.key for e in ex.exclusions}
+        return any(t.key not in barred for t in others)
+
+    # ------------------------------------------------------------ restate, classify, learn, next
+
+    def failed(self, ex: Exchange, answer: Answer, raw: RawAnswer | None) -> Verdict:
+        """An attempt ended badly before anything of it was shown. Decides what `advance` will say next."""
+        assert ex.attempt
+        verdict = self._learn(ex, answer)
+        if raw is not None:
+            ex.raw[ex.attempt.number] = raw
+        ex.last_verdict = verdict
+        target = ex.attempt.target
+        if verdict.retry_same and answer.phase != "stream" and self._may_try_in_place(ex, verdict):
+            self._in_place(ex, target, verdict)
+            ex.again = target
+            return verdict
+        ex.final = not verdict.retry_other
+        ex.spent.add(target.key)
+        if verdict.scope in ("connection", "egress_ip"):
+            ex.spent |= {t.key for t in ex.targets if t.connection.id == target.connection.id}
+        if verdict.kind == "server_error" and answer.status >= 500:
+            ex.spent |= {t.key for t in ex.targets if _origin(t) == _origin(target)}
+        return verdict
+
+    def stale(self, ex: Exchange) -> None:
+        """The upstream had closed a kept-alive connection before our request reached it: nobody's failure, send again."""
+        assert ex.attempt
+        ex.again = ex.attempt.target
+
+    def _judge(self, ex: Exchange, answer: Answer, now: float) -> Verdict:
+        assert ex.attempt
+        target = ex.attempt.target
+        restatement = self.plugins.first("restate", call=ex.call, target=target, answer=answer)
+        verdict: Verdict | None = self.plugins.first(
+            "classify", call=ex.call, target=target, answer=answer, restatement=restatement, now=now
+        )
+        return verdict if verdict is not None else _by_status(answer)
+
+    def _learn(self, ex: Exchange, answer: Answer) -> Verdict:
+        assert ex.attempt
+        now = self.core.clock.now()
+        verdict = self._judge(ex, answer, now)
+        story = Story(attempt=ex.attempt, answer=replace(answer, body=b""), verdict=verdict, ended_at=now)
+        ex.stories.append(story)
+        if verdict.scope != "request":
+            self.plugins.each("failed", call=ex.call, story=story, now=now)
+        log.info(
+            "attempt failed: provider=%s model=%s connection=%s attempt=%d status=%s kind=%s scope=%s rule=%s",
+            *(ex.call.provider, ex.call.model, ex.attempt.target.connection.id, ex.attempt.number),
+            *(answer.status or answer.fault, verdict.kind, verdict.scope, verdict.rule.id),
+        )
+        return verdict
+
+    def _may_try_in_place(self, ex: Exchange, verdict: Verdict | None = None) -> bool:
+        settings = self.core.config.settings
+        hint = verdict.retry_after.seconds if verdict and verdict.retry_after else 0.0
+        return ex.in_place < settings.retries_in_place and hint * 1000 <= settings.retry_pause_max_ms
+
+    def _in_place(self, ex: Exchange, target: Target, verdict: Verdict | None = None) -> None:
+        settings, clock = self.core.config.settings, self.core.clock
+        ladder = min(settings.retry_pause_ms * 2**ex.in_place, settings.retry_pause_max_ms) / 1000
+        hint = verdict.retry_after.seconds if verdict and verdict.retry_after else 0.0
+        ex.in_place += 1
+        ex.pause_s = max(hint, ladder / 2) + clock.chance() * ladder / 2
+
+    # ------------------------------------------------------------ after commit, finish
+
+    def failed_after_commit(self, ex: Exchange, answer: Answer) -> Verdict:
+        """The answer broke, or carried an error, while the client was reading: for the record only (`ST-35`)."""
+        return self._learn(ex, answer)
+
+    def finish(self, ex: Exchange, *, status: int, good: bool) -> None:
+        """The request is over (`ST-124`): exactly once, whatever ended it. `good`: the running attempt ended well."""
+        if ex.finished:
+            return
+        ex.finished, ex.status = True, status
+        now = self.core.clock.now()
+        if good and ex.attempt is not None:
+            self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
+        self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
+
+
+def _origin(target: Target) -> tuple[str, str]:
+    parts = urlsplit(target.url)
+    return parts.scheme, parts.netloc
+
+
+def _by_status(answer: Answer) -> Verdict:
+    """No plugin classifies: the status alone, carefully. Deleting every rule leaves a working proxy (`style.md` §6)."""
+    status = answer.status or 502
+    again = status in (401, 402, 403, 404, 408, 429, 529) or status >= 500 or not answer.status
+    kind = "server_error" if status >= 500 else "rate_limit" if status == 429 else "invalid_request"
+    return Verdict(
+        kind="network" if not answer.status else kind,
+        scope="request",
+        retry_other=again,
+        terminal=False,
+        breaker=status >= 500 and status != 529,
+        status=status if status >= 400 else 502,
+        reason="unknown",
+        rule=RuleRef(id="status-only"),
+        retry_same=answer.status >= 500,
+    )
