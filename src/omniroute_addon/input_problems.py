@@ -14,24 +14,27 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from .nearest import plural, shown, unknown
+from .nearest import shown, unknown
 from .yaml_source import Document, Path
 
 SECRET_FIELDS: Final = frozenset({"key", "headers", "via", "base_url"})
 """Values below these are never repeated in an error (`design.md` §7.2)."""
 
+_LIST: Final = ("a list", "Begin each entry with '- '.")
+_MAPPING: Final = ("a mapping", "Write `name: value` lines below it.")
 _EXPECTS: Final = {
-    "string": "text; put it in quotes",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "list": "a list; begin each entry with '- '",
-    "tuple": "a list; begin each entry with '- '",
-    "dict": "a mapping; write `name: value` lines below it",
-    "model": "a mapping; write `name: value` lines below it",
-    "mapping": "a mapping; write `name: value` lines below it",
-    "finite": "a finite number",
+    "string": ("text", "Put it in quotes."),
+    "int": ("a whole number", ""),
+    "float": ("a number", ""),
+    "finite": ("a number", ""),
+    "bool": ("true or false", ""),
+    "list": _LIST,
+    "dict": _MAPPING,
+    "model": _MAPPING,
 }
+"""Beginning of pydantic's error type -> what is wanted, and what to do."""
+_KEY_NAMES: Final = {"endpoints": "dialect"}
+"""What the keys of a mapping are, where only some are allowed."""
 _BOUNDS: Final = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("more than", "gt"),
@@ -55,6 +58,10 @@ class Strict(BaseModel):
 def validate[M: BaseModel](model: type[M], document: Document, *, prefix: Path = ()) -> tuple[M | None, list[str]]:
     """The value at `prefix` of a document as a model, or None and every problem with its place."""
     data = value_at(document.data, prefix)
+    if isinstance(data, dict):
+        # `connections:` with everything below it commented out is null, and means the same as leaving it out.
+        known = _keys_of(model)
+        data = {key: value for key, value in data.items() if value is not None or key not in known}
     try:
         return model.model_validate({} if data is None else data), []
     except ValidationError as error:
@@ -73,14 +80,21 @@ def value_at(data: Any, path: Path) -> Any:
 
 def problems_of(error: ValidationError, document: Document, *, model: type[BaseModel], prefix: Path = ()) -> list[str]:
     """One text per error, in the order of the file."""
-    found: list[tuple[tuple[int, ...], str]] = []
+    found: dict[tuple[Path, bool], list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
-        path, at_key = _written_path(detail, document.data, prefix)
-        place = document.place(path, key=at_key)
-        order = tuple(int(n) for n in place.removeprefix(document.file).strip(":").split(":"))
-        found.append((order, f"{place}: {_sentence(detail, model, secret=bool(SECRET_FIELDS & set(path)))}"))
-    found.sort(key=lambda item: item[0])
-    return list(dict.fromkeys(text for _, text in found))
+        found.setdefault(_written_path(detail, document.data, prefix), []).append(detail)
+    texts: list[tuple[tuple[int, int], str]] = []
+    for (path, at_key), details in found.items():
+        secret = bool(SECRET_FIELDS & set(path))
+        types_ = [d for d in details if _wanted(d)]
+        others = [d for d in details if not _wanted(d)]
+        # Where several forms are allowed pydantic complains once for each. Below the place somebody tried one of
+        # the forms: only what is wrong with that one helps.
+        if types_ and not others and not any(len(p) > len(path) and p[: len(path)] == path for p, _ in found):
+            texts.append((document.position(path, key=at_key), _type_sentence(types_, path, secret=secret)))
+        texts += [(document.position(path, key=at_key), _sentence(d, model, secret=secret)) for d in others]
+    texts.sort(key=lambda item: item[0])
+    return list(dict.fromkeys(f"{document.file}:{line}:{column}: {text}" for (line, column), text in texts))
 
 
 def _written_path(detail: ErrorDetails, data: Any, prefix: Path) -> tuple[Path, bool]:
@@ -104,39 +118,48 @@ def _written_path(detail: ErrorDetails, data: Any, prefix: Path) -> tuple[Path, 
 def _sentence(detail: ErrorDetails, model: type[BaseModel], *, secret: bool) -> str:
     kind, context, loc = detail["type"], detail.get("ctx", {}), detail["loc"]
     words = [str(part) for part in loc if isinstance(part, str) and part != "[key]"]
-    name = words[-1] if words else "the file"
+    name = shown(words[-1]) if words else "the file"
     value = "" if secret else f", not {shown(detail['input'])}"
     if kind == "extra_forbidden":
-        return unknown("key", name, _keys_at(model, loc[:-1]), hint="\n  Rename or remove it.")
+        known = {key for owner in _models_at(model, loc[:-1]) for key in _keys_of(owner)}
+        return unknown("key", loc[-1], known, hint="\n  Rename or remove it.")
     if kind == "missing":
         about = _field_at(model, loc)
         meaning = f" ({about.description.rstrip('.')})" if about and about.description else ""
-        return f"'{name}' is missing here. Add `{name}: …`{meaning}."
+        return f"{name} is missing here. Add `{words[-1]}: …`{meaning}."
     if kind in ("literal_error", "enum"):
-        label = name if not isinstance(loc[-1], int) else _singular(name)
         if loc[-1] == "[key]":
-            label, value_written = _singular(words[-2]) if len(words) > 1 else name, words[-1]
-            return unknown(label, value_written, _quoted(context["expected"]))
-        return unknown(label, detail["input"], _quoted(context["expected"]))
+            return unknown(_KEY_NAMES.get(words[-2], "key"), words[-1], _quoted(context["expected"]))
+        return unknown(_singular(words[-1]), detail["input"], _quoted(context["expected"]))
     if kind in ("value_error", "assertion_error"):
         return str(context["error"])
     if kind in _BOUNDS:
         words_, bound = _BOUNDS[kind]
-        return f"'{name}' must be {words_} {context[bound]}{value}."
+        return f"{name} must be {words_} {context[bound]}{value}."
     if kind in _COUNTS:
         words_, bound = _COUNTS[kind]
         unit = "characters" if kind.startswith("string") else "entries"
-        return f"'{name}' must have {words_} {context[bound]} {unit}."
-    expected = _EXPECTS.get(kind.partition("_")[0])
-    if expected:
-        about_it, _, advice = expected.partition("; ")
-        where = f"every entry of '{name}'" if loc and isinstance(loc[-1], int) else _quote_name(name)
-        return f"{where} must be {about_it}{value}.{' ' + advice[0].upper() + advice[1:] + '.' if advice else ''}"
-    return f"{_quote_name(name)} cannot be used: {detail['msg'][:1].lower()}{detail['msg'][1:]}{value}."
+        return f"{name} must have {words_} {context[bound]} {unit}."
+    return f"{name} cannot be used: {detail['msg'][:1].lower()}{detail['msg'][1:]}{value}."
 
 
-def _quote_name(name: str) -> str:
-    return name if name == "the file" else f"'{name}'"
+def _wanted(detail: ErrorDetails) -> tuple[str, str] | None:
+    """What a value of the wrong type should have been, and what to do; None when the type is not what is wrong."""
+    kind = detail["type"]
+    return _EXPECTS.get(kind.partition("_")[0]) if kind.endswith(("_type", "_parsing", "_number", "_float")) else None
+
+
+def _type_sentence(details: Sequence[ErrorDetails], path: Path, *, secret: bool) -> str:
+    """`'priority' must be a whole number, not 'high'.`"""
+    wanted = list(dict.fromkeys(w for d in details if (w := _wanted(d))))
+    words = [part for part in path if isinstance(part, str)]
+    name = shown(words[-1]) if words else "the file"
+    where = f"every entry of {name}" if path and isinstance(path[-1], int) else name
+    forms = [what for what, _ in wanted]
+    listed = f"{', '.join(forms[:-1])} or {forms[-1]}" if len(forms) > 1 else forms[0]
+    value = "" if secret else f", not {shown(details[0]['input'])}"
+    advice = f" {wanted[0][1]}" if len(wanted) == 1 and wanted[0][1] else ""
+    return f"{where} must be {listed}{value}.{advice}"
 
 
 def _singular(word: str) -> str:
@@ -151,8 +174,9 @@ def _quoted(expected: str) -> list[str]:
 # ---------------------------------------------------------------- what the model says about a place
 
 
-def _keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    return sorted({field.alias or name for m in _models_at(model, loc) for name, field in m.model_fields.items()})
+def _keys_of(model: type[BaseModel]) -> frozenset[str]:
+    """What may be written in the model's place."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
 
 
 def _field_at(model: type[BaseModel], loc: Sequence[str | int]) -> FieldInfo | None:
@@ -198,6 +222,3 @@ def _members(annotation: Any) -> Iterable[Any]:
         yield from _members(annotation.__value__)
     elif annotation is not type(None):
         yield annotation
-
-
-__all__ = ["SECRET_FIELDS", "Strict", "plural", "problems_of", "validate", "value_at"]

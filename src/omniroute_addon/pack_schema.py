@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 from .input_problems import Strict
 from .model import Auth, Category, DialectName, Endpoint
 from .nearest import shown, unknown
+from .peers import is_loopback
 from .verdicts.schema import RuleLists
 
 Trait = Literal[
@@ -42,7 +43,6 @@ _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"(?:\*\.)?(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9a-f:.]+\])(?::([0-9]{{1,5}}))?")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_id(value: str) -> str:
@@ -84,15 +84,10 @@ def check_url(value: str) -> str:
     return value
 
 
-def is_loopback(host: str | None) -> bool:
-    """The host is this machine itself, whatever the resolver says: the three names that cannot be anything else."""
-    return host is not None and (host.lower().strip("[]") in LOOPBACK or host.startswith("127."))
-
-
 def _endpoint_url(value: str) -> str:
     check_url(value)
     url = urlsplit(_PLACEHOLDER.sub("x", value))
-    if url.scheme == "http" and not is_loopback(url.hostname):
+    if url.scheme == "http" and not is_loopback(url.hostname or ""):
         raise ValueError(f"the URL {shown(value)} would send credentials in the clear. Use https://.")
     return value
 
@@ -181,6 +176,8 @@ class EndpointFile(Strict):
 
 
 def _endpoint_from_text(value: Any) -> Any:
+    if not isinstance(value, (str, dict, EndpointFile)):
+        raise ValueError(f"an endpoint must be a URL or `{{url: …, aliases: …, auth: …}}`, not {shown(value)}.")
     return {"url": value} if isinstance(value, str) else value
 
 
@@ -193,7 +190,7 @@ class PackFile(RuleLists):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, title="omniroute pack")
 
-    id: ProviderId = Field(description="Stable name of the provider, lower case, the same as the file's name.")
+    id: ProviderId = Field(description="Stable name of the provider, lower case.")
     name: str | None = Field(None, description="Name for people; the id when it is left out.")
     hosts: list[Annotated[str, AfterValidator(check_host)]] | None = Field(
         None, description="Host names that are this provider: `api.x.com`, `*.x.com`, `localhost:11434`."

@@ -15,9 +15,11 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from .base_url import url_path
 from .model import Auth, Endpoint, Provider
 from .pack_files import PackFolder, PackSource, read_pack_file
-from .pack_schema import PackFile, is_loopback
+from .pack_schema import PackFile
+from .peers import is_loopback
 from .verdicts.schema import RuleLists
 
 _FACTS: Final = tuple(name for name in PackFile.model_fields if name not in ("id", *RuleLists.model_fields))
@@ -266,14 +268,7 @@ def _plain_path(path: str) -> str:
 
 
 def _globs(endpoint: Endpoint) -> tuple[str, ...]:
-    return (_path_of(endpoint.url), *endpoint.aliases)
-
-
-def _path_of(url: str) -> str:
-    """The path of a URL that may contain placeholders anywhere."""
-    after_host = url.partition("://")[2]
-    slash = after_host.find("/")
-    return after_host[slash:] if slash >= 0 else "/"
+    return (url_path(endpoint.url), *endpoint.aliases)
 
 
 @lru_cache(maxsize=4096)

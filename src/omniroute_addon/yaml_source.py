@@ -63,14 +63,15 @@ class Document:
 
     def line(self, path: Path) -> int:
         """Line of the key (or list entry) at a path; of what encloses it when nothing is written there."""
-        return self._at(path, key=True)[0]
+        return self.position(path, key=True)[0]
 
     def place(self, path: Path, *, key: bool = False) -> str:
         """`file:line:column` of the value at a path, or of its key."""
-        line, column = self._at(path, key=key)
+        line, column = self.position(path, key=key)
         return f"{self.file}:{line}:{column}"
 
-    def _at(self, path: Path, *, key: bool) -> tuple[int, int]:
+    def position(self, path: Path, *, key: bool = False) -> tuple[int, int]:
+        """As `place`, as line and column."""
         while path:
             found = (self.keys.get(path) if key else None) or self.values.get(path)
             if found:

@@ -1,0 +1,199 @@
+"""`omniroute.yaml` -> a frozen value. Every problem of the file is told at once, with its place.
+
+A credential that cannot be resolved makes only its own connection unusable; any other problem makes the file as a whole
+unusable, so that a typing error never runs with half of what was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from .base_url import door_url
+from .config_schema import ConfigFile, ConnectionFile
+from .input_problems import validate
+from .model import Connection, ModelCall, Secret, Target
+from .nearest import unknown
+from .secrets import SecretProblem, Vault, parse_reference
+from .settings import Settings, Sourced, resolve_settings, rows
+from .targets import CLIENT, Route, targets_for
+from .verdicts.schema import OperatorRule
+from .yaml_source import Document, read_yaml
+
+if TYPE_CHECKING:
+    from .packs import Packs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What the operator wants. `Config()` is what holds without any file."""
+
+    connections: tuple[Connection, ...] = ()
+    """In the order of the file, without those whose credential cannot be resolved."""
+    routes: tuple[Route, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    operator_rules: Mapping[str, tuple[OperatorRule, ...]] = field(default_factory=dict)
+    """Provider id -> rules that are tried before all others (`FC-60`)."""
+    sources: Mapping[str, Sourced] = field(default_factory=dict, repr=False)
+    """Dotted name of a setting -> its value and where it was said."""
+
+    def targets_for(self, call: ModelCall, own: Target | None, packs: Packs) -> tuple[Target, ...]:
+        """The targets for a call, best first; see `targets.targets_for`. `own` is the client's own, ready-made."""
+        return targets_for(
+            call,
+            own,
+            connections=self.connections,
+            routes=self.routes,
+            providers=packs.providers,
+            own_credential=self.settings.own_credential,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigReading:
+    """What came of reading a configuration file."""
+
+    config: Config | None
+    """None when the file as a whole cannot be used."""
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    """Credential files that the configuration refers to; a change to one is a change of the configuration."""
+
+
+def read_config(raw: bytes, *, file: str, packs: Packs, vault: Vault) -> ConfigReading:
+    """One configuration file as a value. Never raises; looks credentials up in `vault`."""
+    document = read_yaml(raw, file=file)
+    problems = list(document.problems)
+    if not document.readable:
+        return ConfigReading(config=None, problems=tuple(problems))
+    written, found = validate(ConfigFile, document)
+    problems += found
+    if written is None:
+        return ConfigReading(config=None, problems=tuple(problems))
+    problems += _cross_problems(written, document, packs)
+    if problems:
+        return ConfigReading(config=None, problems=tuple(problems))
+
+    places = {r.name: document.place(p) for r in rows() if (p := ("settings", *r.name.split("."))) in document.values}
+    settings, sources, warnings = resolve_settings(written.settings, vault.environ, places)
+    connections: list[Connection] = []
+    files: list[Path] = []
+    for index, entry in enumerate(written.connections):
+        place = document.place(("connections", index, "key"))
+        secret, fault, warning = _credential(entry, vault, files)
+        if warning:
+            warnings.append(f"{place}: {warning}")
+        if fault:
+            problems.append(f"{place}: connection '{entry.id}' is left out: {fault}")
+        else:
+            connections.append(_connection(entry, secret))
+    config = Config(
+        connections=tuple(connections),
+        routes=tuple(
+            Route(provider=r.provider, model=r.model, connections=tuple(r.connections)) for r in written.routes
+        ),
+        settings=settings,
+        operator_rules=MappingProxyType({k: tuple(v) for k, v in written.provider_error_rules.items()}),
+        sources=MappingProxyType(dict(sources)),
+    )
+    return ConfigReading(config=config, problems=tuple(problems), warnings=tuple(warnings), files=tuple(files))
+
+
+def config_without_file(environ: Mapping[str, str]) -> ConfigReading:
+    """What holds when there is no file: the environment over the built-in settings."""
+    settings, sources, warnings = resolve_settings(None, environ, {})
+    config = Config(settings=settings, sources=MappingProxyType(dict(sources)))
+    return ConfigReading(config=config, warnings=tuple(warnings))
+
+
+def _credential(entry: ConnectionFile, vault: Vault, files: list[Path]) -> tuple[Secret | None, str, str]:
+    """The credential, why there is none, and a warning."""
+    if entry.key is None:
+        return None, "", ""
+    reference = parse_reference(entry.key)
+    path = vault.path(reference)
+    if path is not None:
+        files.append(path)
+    try:
+        secret, warning = vault.resolve(reference)
+    except SecretProblem as error:
+        return None, str(error), ""
+    return secret, "", warning
+
+
+def _connection(entry: ConnectionFile, secret: Secret | None) -> Connection:
+    return Connection(
+        id=entry.id,
+        provider=entry.provider,
+        secret=secret,
+        base_url=entry.base_url,
+        models=tuple(entry.models),
+        rename=MappingProxyType({name: other for name, other in entry.models.items() if other is not None}),
+        priority=entry.priority,
+        weight=entry.weight,
+        max_concurrent=entry.max_concurrent,
+        via=entry.via,
+        headers=MappingProxyType(dict(entry.headers)),
+        disable_cooling=entry.disable_cooling,
+        allow_insecure=entry.allow_insecure,
+    )
+
+
+# ---------------------------------------------------------------- what only shows when everything is known
+
+
+def _cross_problems(written: ConfigFile, document: Document, packs: Packs) -> list[str]:
+    return [
+        *_connection_problems(written.connections, document, packs),
+        *_route_problems(written, document, packs),
+        *(
+            f"{document.place(('providerErrorRules', id_), key=True)}: {unknown('provider', id_, packs.providers)}"
+            for id_ in written.provider_error_rules
+            if id_ not in packs.providers
+        ),
+    ]
+
+
+def _connection_problems(entries: Sequence[ConnectionFile], document: Document, packs: Packs) -> Iterator[str]:
+    first: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        here = ("connections", index)
+        if first.setdefault(entry.id, index) != index:
+            line = document.line(("connections", first[entry.id], "id"))
+            place = document.place((*here, "id"))
+            yield f"{place}: connection id '{entry.id}' is used already in line {line}. Rename one of them."
+        provider = packs.providers.get(entry.provider)
+        place = document.place((*here, "provider"))
+        if provider is None:
+            yield f"{place}: {unknown('provider', entry.provider, packs.providers)}"
+        elif not provider.endpoints:
+            yield (
+                f"{place}: provider '{provider.id}' is only recognised, its pack has no endpoints to send to. "
+                f"Use another provider, or add `endpoints:` in a pack of your own with `id: {provider.id}`."
+            )
+        elif not any(door_url(endpoint, entry.base_url) for endpoint in provider.endpoints):
+            yield (
+                f"{place}: provider '{provider.id}' has an address of its own for every customer. "
+                f"Add `base_url: https://…` to connection '{entry.id}'."
+            )
+        elif entry.key is None and not entry.headers and not entry.base_url and provider.category != "local":
+            yield (
+                f"{document.place(here)}: connection '{entry.id}' has no credential for provider '{provider.id}'. "
+                "Add `key: env:NAME`, `key: file:PATH` or `key: keyring:NAME`."
+            )
+
+
+def _route_problems(written: ConfigFile, document: Document, packs: Packs) -> Iterator[str]:
+    names = [*(entry.id for entry in written.connections), CLIENT]
+    for index, route in enumerate(written.routes):
+        if route.provider != "*" and route.provider not in packs.providers:
+            place = document.place(("routes", index, "provider"))
+            yield f"{place}: {unknown('provider', route.provider, packs.providers)}"
+        for position, name in enumerate(route.connections):
+            if name not in names:
+                place = document.place(("routes", index, "connections", position))
+                yield f"{place}: {unknown('connection', name, names)}"

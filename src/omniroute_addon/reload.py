@@ -1,0 +1,158 @@
+"""The files behind a running proxy: loads them, notices changes, and keeps the last good version of a file that breaks.
+
+`Sources` starts no thread and reads no clock. The addon calls `poll()` in a worker thread every second: two hundred
+`stat` calls when nothing changed, one reading of the changed files when something did.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .config import Config, ConfigReading, config_without_file, read_config
+from .pack_files import PackFolder, PackSource, read_pack_file
+from .packs import Packs, build_packs
+from .secrets import Vault
+
+type Stamp = tuple[int, int, int] | None
+"""(mtime_ns, size, inode) of a file; None when it is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """One consistent state of all files."""
+
+    packs: Packs
+    config: Config
+    problems: tuple[str, ...] = ()
+    """What is wrong, one text each. Everything else is in force."""
+    warnings: tuple[str, ...] = ()
+    """What works but should be looked at."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A pack file as it was last read."""
+
+    stamp: Stamp
+    good: PackSource | None = None
+    problems: list[str] = field(default_factory=list)
+
+
+class Sources:
+    """Configuration file, pack folders (bundled first) and environment of one proxy. Use from one thread at a time."""
+
+    def __init__(
+        self,
+        *,
+        config: Path | None,
+        folders: Sequence[PackFolder],
+        environ: Mapping[str, str] | None = None,
+        required: bool = False,
+    ) -> None:
+        """`required`: a configuration file that is not there is a problem, because somebody named it."""
+        self._config_path = config
+        self._folders = tuple(folders)
+        self._required = required
+        self._vault = Vault(
+            environ=os.environ if environ is None else environ, folder=config.parent if config else Path()
+        )
+        self._packs: dict[Path, _Kept] = {}
+        self._config: Config | None = None
+        self._key_files: tuple[Path, ...] = ()
+        self._snapshot: Mapping[Path, Stamp] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Sources config={self._config_path} folders={len(self._folders)} files={len(self._snapshot or ())}>"
+
+    def poll(self) -> Loaded | None:
+        """A new state when any file changed since the last `load`, else None."""
+        return self.load() if self.changed() else None
+
+    def changed(self) -> bool:
+        """Some file was added, removed or written since the last `load`."""
+        return self._snapshot != self._stamps()
+
+    def load(self) -> Loaded:
+        """Read what changed and put everything together. Never raises for what people wrote."""
+        # Taken before reading: an edit while we read shows up as a change the next time.
+        stamps = self._stamps()
+        layers, problems = self._load_packs(stamps)
+        packs, found = build_packs(layers)
+        problems += found
+        reading = self._load_config(packs)
+        problems += reading.problems
+        if reading.config is None and self._config is not None:
+            problems.append(f"{self._config_path}: the configuration of before the edit stays in force.")
+        self._config = reading.config or self._config
+        if reading.config is not None:
+            self._key_files = reading.files
+        # Key files are known only now; the ones that were read before are in `stamps` already.
+        self._snapshot = {**{path: _stamp(path) for path in self._key_files}, **stamps}
+        return Loaded(
+            packs=packs,
+            config=self._config or config_without_file(self._vault.environ).config or Config(),
+            problems=tuple(problems),
+            warnings=reading.warnings,
+        )
+
+    def _stamps(self) -> dict[Path, Stamp]:
+        paths = [path for folder in self._folders for path in _files(folder)]
+        if self._config_path is not None:
+            paths.append(self._config_path)
+        return {path: _stamp(path) for path in (*paths, *self._key_files)}
+
+    def _load_packs(self, stamps: Mapping[Path, Stamp]) -> tuple[list[list[PackSource]], list[str]]:
+        layers: list[list[PackSource]] = []
+        problems: list[str] = []
+        for folder in self._folders:
+            kept = [self._pack(folder, path, stamps.get(path)) for path in _files(folder)]
+            layers.append([entry.good for entry in kept if entry.good])
+            problems += [text for entry in kept for text in entry.problems]
+        for gone in self._packs.keys() - stamps.keys():
+            del self._packs[gone]
+        return layers, problems
+
+    def _pack(self, folder: PackFolder, path: Path, stamp: Stamp) -> _Kept:
+        kept = self._packs.get(path)
+        if kept is not None and stamp is not None and kept.stamp == stamp:
+            return kept
+        good, problems = read_pack_file(folder, path)
+        if good is None and kept is not None and kept.good is not None:
+            good = kept.good
+            problems.append(f"{folder.shown(path)}: the version of before the edit stays in force.")
+        self._packs[path] = _Kept(stamp, good, problems)
+        return self._packs[path]
+
+    def _load_config(self, packs: Packs) -> ConfigReading:
+        path = self._config_path
+        if path is None:
+            return config_without_file(self._vault.environ)
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            if not self._required:
+                return config_without_file(self._vault.environ)
+            text = f"{path}:1:1: the file does not exist. Create it, or correct the option `omniroute_config`."
+            return ConfigReading(config=None, problems=(text,))
+        except OSError as error:
+            text = f"{path}:1:1: the file cannot be read ({error.strerror}). Check its permissions."
+            return ConfigReading(config=None, problems=(text,))
+        return read_config(raw, file=str(path), packs=packs, vault=self._vault)
+
+
+def _files(folder: PackFolder) -> Sequence[Path]:
+    try:
+        return list(folder.files())
+    except OSError:  # the folder went away, or may not be listed, between two looks
+        return ()
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

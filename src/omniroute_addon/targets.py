@@ -1,0 +1,110 @@
+"""From a call to the targets that could serve it, in the configured order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final, Literal
+
+from .base_url import door_url, filled_url
+from .model import Connection, ModelCall, Provider, Target
+
+CLIENT: Final = "client"
+"""Names the client's own credential in a route."""
+
+OwnCredential = Literal["last", "first", "never"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Which connections serve a provider's models, in this order."""
+
+    provider: str
+    """Provider that the client meant; `*` for any."""
+    model: str
+    """Glob of the model that the client asked for."""
+    connections: tuple[str, ...]
+    """Connection ids, of any provider that speaks the call's dialect; `client` is the client's own credential."""
+
+    def matches(self, call: ModelCall) -> bool:
+        return self.provider in ("*", call.provider) and fnmatchcase(call.model, self.model)
+
+
+def targets_for(
+    call: ModelCall,
+    own: Target | None,
+    *,
+    connections: Sequence[Connection],
+    routes: Sequence[Route],
+    providers: Mapping[str, Provider],
+    own_credential: OwnCredential,
+) -> tuple[Target, ...]:
+    """The targets for a call, best first.
+
+    The first matching route decides alone. Without one: the provider's own connections by `priority`, then as
+    configured, and the client's own credential where `own_credential` puts it. A connection counts only when its
+    provider speaks the call's dialect and its `models` allow the model. When nothing else is left the client's own
+    credential is the answer, whatever the settings: a request never ends worse than without us.
+    """
+    route = next((r for r in routes if r.matches(call)), None)
+    if route is not None:
+        by_id = {c.id: c for c in connections}
+        found = list(_routed(call, own, route, by_id, providers))
+    else:
+        mine = sorted((c for c in connections if c.provider == call.provider), key=lambda c: c.priority)
+        found = [t for c in mine if (t := _target(call, c, providers.get(c.provider)))]
+        if own is not None and own_credential == "first":
+            found.insert(0, own)
+        elif own is not None and own_credential == "last":
+            found.append(own)
+    return tuple(found) or ((own,) if own is not None else ())
+
+
+def _routed(
+    call: ModelCall,
+    own: Target | None,
+    route: Route,
+    by_id: Mapping[str, Connection],
+    providers: Mapping[str, Provider],
+) -> Iterator[Target]:
+    for name in route.connections:
+        if name == CLIENT:
+            if own is not None:
+                yield own
+        elif name in by_id:  # else it is unusable, and was reported at load
+            target = _target(call, by_id[name], providers.get(by_id[name].provider))
+            if target:
+                yield target
+
+
+def _target(call: ModelCall, connection: Connection, provider: Provider | None) -> Target | None:
+    endpoint = provider.endpoint(call.dialect) if provider else None
+    if provider is None or endpoint is None or not allows(connection, call.model):
+        return None
+    url = door_url(endpoint, connection.base_url)
+    if url is None:
+        return None
+    model = renamed(connection, call.model)
+    return Target(
+        connection=connection,
+        dialect=call.dialect,
+        url=filled_url(url, model=model, stream=call.stream),
+        model=model,
+        auth=endpoint.auth or provider.auth,
+        headers=MappingProxyType({**provider.headers, **connection.headers}),
+    )
+
+
+def allows(connection: Connection, model: str) -> bool:
+    """The connection may be used for the model; an empty list allows all."""
+    return not connection.models or any(fnmatchcase(model, glob) for glob in connection.models)
+
+
+def renamed(connection: Connection, model: str) -> str:
+    """The connection's own name for a model; an exact entry wins over globs, these count in their order."""
+    exact = connection.rename.get(model)
+    if exact is not None:
+        return exact
+    return next((name for glob, name in connection.rename.items() if fnmatchcase(model, glob)), model)
