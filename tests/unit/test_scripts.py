@@ -142,12 +142,24 @@ def test_unknown_argument_is_refused(setup) -> None:
 
 
 # A stand-in for a whole Python: `-m venv` makes a .venv whose python is the same stand-in, `-m pip` writes a diary.
-STAND_IN = """case "$*" in
-    *"-m venv --clear"*) for last; do :; done; rm -rf "$last"; mkdir -p "$last/bin"; cp "$0" "$last/bin/python"; echo "command = $last" > "$last/pyvenv.cfg"; echo venv >> "$DIARY";;
-    *"-m pip"*) echo "pip ${*#*install }" >> "$DIARY"; if [ -n "${PIP_SAYS:-}" ]; then echo "$PIP_SAYS"; exit 1; fi;;
-    *"import sys, pip"*) echo 3.13.0;;
-    *) echo ok;;
-esac"""
+STAND_IN = """
+for last; do :; done
+case "$*" in
+    *"-m venv --clear"*)
+        rm -rf "$last"
+        mkdir -p "$last/bin"
+        cp "$0" "$last/bin/python"
+        echo "command = $last" > "$last/pyvenv.cfg"
+        echo venv >> "$DIARY"
+        ;;
+    *"-m pip"*)
+        echo "pip ${*#*install }" >> "$DIARY"
+        if [ -n "${PIP_SAYS:-}" ]; then echo "$PIP_SAYS"; exit 1; fi
+        ;;
+    *"import sys, pip"*) echo 3.13.0 ;;
+    *) echo ok ;;
+esac
+"""
 
 
 @pytest.fixture

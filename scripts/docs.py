@@ -1,0 +1,266 @@
+"""Writes the generated parts of `docs/`, each between `<!-- generated: NAME -->` and `<!-- end -->`.
+
+    .venv/bin/python scripts/docs.py            rewrite what is not current
+    .venv/bin/python scripts/docs.py --check    only say what is not current; exit code 1 if anything is
+
+What a table shows comes from the code that uses it, so a table cannot be wrong, only old; a test says when it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PACKAGE = ROOT / "src" / "omniroute_addon"
+_PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(headers: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; cells may hold anything but line breaks."""
+    lines = [list(headers)]
+    lines.append(["---"] * len(lines[0]))
+    lines += [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def code(text: object) -> str:
+    return f"`{text}`" if str(text) else ""
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def signature(hook: Callable[..., Any]) -> str:
+    """As it stands in `hookspecs.py`."""
+    return f"{hook.__name__}{inspect.signature(hook)}".replace("'", "")
+
+
+def hooks() -> str:
+    from omniroute_addon import hookspecs
+    from omniroute_addon.plugin_host import HOOKS
+
+    source = inspect.getsource(hookspecs).splitlines()
+    banners = {n: m[1].strip() for n, line in enumerate(source) if (m := re.match(r"# -{10,}(.*)", line))}
+    parts: list[str] = []
+    shown = ""
+    for name in HOOKS:
+        hook = getattr(hookspecs, name)
+        line = inspect.getsourcelines(hook)[1] - 1
+        stage = banners[max(n for n in banners if n < line)]
+        if stage != shown:
+            parts.append(f"## {stage}")
+            shown = stage
+        parts.append(f"### `{name}`\n\n```python\n{signature(hook)}\n```\n\n{inspect.getdoc(hook)}")
+    return "\n\n".join(parts)
+
+
+# ---------------------------------------------------------------- commands
+
+
+def commands() -> str:
+    import click
+
+    from omniroute_addon.cli import cli
+
+    def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[str]:
+        context = click.Context(command, info_name=" ".join(words), terminal_width=100, max_content_width=100)
+        yield f"## `{' '.join(words)}`\n\n```text\n{command.get_help(context).strip()}\n```"
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                child = command.get_command(context, name)
+                assert child
+                yield from walk(child, (*words, name))
+
+    return "\n\n".join(walk(cli, ("omniroute",)))
+
+
+# ---------------------------------------------------------------- settings and options
+
+
+def _values(field: Any) -> str:
+    """What a setting may be, in few words."""
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    if choices:
+        return " or ".join(map(code, choices))
+    bounds = {name: getattr(m, name) for m in field.metadata for name in ("ge", "le") if hasattr(m, name)}
+    if bounds.get("le") is not None:
+        return f"{bounds.get('ge', 0):,} … {bounds['le']:,}"
+    return {bool: "`true` or `false`", int: "whole number"}.get(field.annotation, "list of names")
+
+
+def settings() -> str:
+    from omniroute_addon.settings import rows
+
+    def default(value: Any) -> str:
+        return code(str(value).lower() if isinstance(value, bool) else value)
+
+    return table(
+        ("setting", "default", "values", "meaning", "environment"),
+        (
+            (
+                code(row.name),
+                default(row.field.get_default(call_default_factory=True)),
+                _values(row.field),
+                row.field.description or "",
+                ", else ".join(map(code, row.env)),
+            )
+            for row in rows()
+        ),
+    )
+
+
+def options() -> str:
+    from omniroute_addon.addon import OPTIONS
+
+    return table(
+        ("option", "default", "meaning"),
+        (
+            (code(name), code(str(default).lower() if isinstance(default, bool) else default), text)
+            for name, (_, default, text, _) in OPTIONS.items()
+        ),
+    )
+
+
+# ---------------------------------------------------------------- packs and answers
+
+
+def providers() -> str:
+    from omniroute_addon.packs import PackFolder, bundled_rules, load_packs
+
+    packs, problems = load_packs([PackFolder(path=bundled_rules(), label="rules")])
+    assert not problems, problems
+    return table(
+        ("id", "name", "hosts", "dialects"),
+        (
+            (
+                code(provider.id),
+                provider.name,
+                ", ".join(map(code, provider.hosts)),
+                ", ".join(endpoint.dialect for endpoint in provider.endpoints) or "(recognised only)",
+            )
+            for provider in packs.providers.values()
+        ),
+    )
+
+
+def traits() -> str:
+    from omniroute_addon.pack_schema import TRAITS
+
+    return table(("trait", "meaning"), ((code(name), meaning) for name, meaning in TRAITS.items()))
+
+
+def _fields(model: Any) -> str:
+    return table(
+        ("field", "meaning"),
+        ((code(name), field.description) for name, field in model.model_fields.items() if field.description),
+    )
+
+
+def pack_fields() -> str:
+    from omniroute_addon.pack_schema import PackFile
+
+    return _fields(PackFile)
+
+
+def connection_fields() -> str:
+    from omniroute_addon.config_schema import ConnectionFile
+
+    return _fields(ConnectionFile)
+
+
+def route_fields() -> str:
+    from omniroute_addon.config_schema import RouteFile
+
+    return _fields(RouteFile)
+
+
+def codes() -> str:
+    from omniroute_addon.final_answer import CODES
+
+    return table(("code", "sentence"), ((code(name), sentence) for name, sentence in CODES.items()))
+
+
+# ---------------------------------------------------------------- names that only the source knows
+
+
+def _constants(pattern: str, files: Iterable[Path]) -> set[str]:
+    """Whole string and bytes constants that match, docstrings aside."""
+    found: set[str] = set()
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), file)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+                text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+                if re.fullmatch(pattern, text):
+                    found.add(text)
+    return found
+
+
+def sources() -> list[Path]:
+    """Every Python file that runs inside the proxy."""
+    own = [p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in ("cli", "testing")]
+    return [*own, *(ROOT / "plugins").glob("*.py")]
+
+
+def header_names() -> set[str]:
+    """Every header of ours that the proxy reads or writes."""
+    return _constants(r"x-omniroute-[a-z-]*[a-z]", sources())
+
+
+def exclusion_labels() -> set[str]:
+    """Every label that an `Exclusion` is made with."""
+    found: set[str] = set()
+    for file in sources():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), file)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Exclusion":
+                found |= {
+                    keyword.value.value
+                    for keyword in node.keywords
+                    if keyword.arg == "label" and isinstance(keyword.value, ast.Constant)
+                }
+    return found
+
+
+# ---------------------------------------------------------------- writing
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "codes": codes,
+    "commands": commands,
+    "connection-fields": connection_fields,
+    "hooks": hooks,
+    "options": options,
+    "pack-fields": pack_fields,
+    "providers": providers,
+    "route-fields": route_fields,
+    "settings": settings,
+    "traits": traits,
+}
+
+
+def current(text: str) -> str:
+    """A document with every generated part as it should be. Raises KeyError for an unknown part."""
+    return _PART.sub(lambda m: f"{m[1]}\n{PARTS[m['name']]()}\n\n{m[3]}", text)
+
+
+def main(arguments: list[str]) -> int:
+    stale = []
+    for file in sorted([*DOCS.glob("*.md"), ROOT / "README.md"]):
+        text = file.read_text(encoding="utf-8")
+        if (wanted := current(text)) != text:
+            stale.append(file.relative_to(ROOT))
+            if "--check" not in arguments:
+                file.write_text(wanted, encoding="utf-8")
+    for path in stale:
+        print(f"{path} is not current; run scripts/docs.py" if "--check" in arguments else f"{path} written")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

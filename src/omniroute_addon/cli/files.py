@@ -1,0 +1,98 @@
+"""The files and folders that a command looks at: those named by its options, else the standard ones."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from omniroute_addon.packs import Packs
+    from omniroute_addon.plugin_host import PluginHost
+    from omniroute_addon.reload import Loaded
+    from omniroute_addon.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """As the proxy would find them with the mitmproxy options of the same names."""
+
+    config: Path | None = None
+    """None: the standard file, which need not exist."""
+    rules: Path | None = None
+    plugins: Path | None = None
+
+    @property
+    def config_path(self) -> Path:
+        from omniroute_addon import places
+
+        return self.config or places.default_config_path()
+
+    @property
+    def rules_folder(self) -> Path:
+        from omniroute_addon import places
+
+        return self.rules or places.default_rules_dir()
+
+    @property
+    def plugins_folder(self) -> Path:
+        from omniroute_addon import places
+
+        return self.plugins or places.default_plugins_dir()
+
+    def load(self) -> Loaded:
+        """Everything that people write, and every problem in it. Never raises for what they wrote."""
+        from omniroute_addon.pack_files import PackFolder
+        from omniroute_addon.packs import bundled_rules
+        from omniroute_addon.reload import Sources
+
+        folders = (PackFolder(path=bundled_rules(), label="rules"), PackFolder(path=self.rules_folder))
+        return Sources(config=self.config_path, folders=folders, required=self.config is not None).load()
+
+    def packs(self) -> Packs:
+        """The packs. Raises InputError when one of them cannot be used."""
+        from omniroute_addon.errors import InputError
+        from omniroute_addon.pack_files import PackFolder
+        from omniroute_addon.packs import bundled_rules, load_packs
+
+        packs, problems = load_packs(
+            (PackFolder(path=bundled_rules(), label="rules"), PackFolder(path=self.rules_folder))
+        )
+        if problems:
+            raise InputError(problems)
+        return packs
+
+    def plugin_host(self, settings: Settings) -> PluginHost:
+        """All plugins, loaded as the proxy loads them."""
+        from omniroute_addon.plugin_host import PluginHost
+        from omniroute_addon.plugins import FOLDER
+
+        host = PluginHost(disabled=settings.plugins.disabled, max_faults=settings.plugins.max_faults)
+        host.load(bundled=FOLDER, user=self.plugins_folder)
+        return host
+
+
+def file_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command those of `--config`, `--rules`, `--plugins` that are named, and its function `files`."""
+    texts = {
+        "config": "The configuration file instead of the standard one.",
+        "rules": "Folder with your own packs instead of the standard one.",
+        "plugins": "Folder with your own plugins instead of the standard one.",
+    }
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def command(**arguments: Any) -> Any:
+            chosen = {name: arguments.pop(name) for name in names}
+            return function(files=Files(**chosen), **arguments)
+
+        for name in reversed(names):
+            kind = click.Path(path_type=Path, dir_okay=name != "config", file_okay=name == "config")
+            command = click.option(f"--{name}", type=kind, help=texts[name])(command)
+        return command
+
+    return decorate

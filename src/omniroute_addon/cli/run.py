@@ -1,0 +1,96 @@
+"""`omniroute run`: mitmdump with our script, after a hint how to bring a client behind it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from .path import SCRIPT
+from .trust import own_authority, write_bundle
+
+EVERY_INTERFACE = ("", "0.0.0.0", "::")
+EXPLICIT_MODES = ("regular", "upstream")
+"""Modes in which a client names the proxy itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """What mitmproxy was told, as far as the hint needs it."""
+
+    host: str
+    """Name under which a client on this machine reaches the proxy."""
+    port: int
+    confdir: Path
+    """Where mitmproxy keeps its certificate authority."""
+
+
+def read_options(options: list[str]) -> Listening | None:
+    """Find the few options that the hint depends on, or None when no hint is wanted.
+
+    mitmproxy itself judges all options; what is wrong here is told by it a moment later.
+    """
+    from mitmproxy.proxy.mode_specs import ProxyMode
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-p", "--listen-port")
+    parser.add_argument("--listen-host", default="")
+    parser.add_argument("-m", "--mode", action="append", default=[])
+    parser.add_argument("-q", "--quiet", action="store_true")
+    parser.add_argument("--set", action="append", default=[])
+    try:
+        known, _ = parser.parse_known_args(options)
+        settings = dict(pair.partition("=")[::2] for pair in known.set)
+        modes = [ProxyMode.parse(mode) for mode in known.mode or [settings.get("mode", "regular")]]
+        port = int(known.listen_port or settings.get("listen_port") or 0) or None
+    except (argparse.ArgumentError, ValueError):
+        return None
+    mode = next((mode for mode in modes if mode.type_name in EXPLICIT_MODES), None)
+    if mode is None or known.quiet:
+        return None
+    host = mode.listen_host(known.listen_host or settings.get("listen_host"))
+    return Listening(
+        host="127.0.0.1" if host in EVERY_INTERFACE else host,
+        port=mode.listen_port(port) or 0,
+        confdir=Path(settings.get("confdir", "~/.mitmproxy")).expanduser(),
+    )
+
+
+def hint(listening: Listening) -> str:
+    """What to type in the client's terminal. Raises OSError when the certificates cannot be written."""
+    bundle = shlex.quote(str(write_bundle(listening.confdir)))
+    authority = shlex.quote(str(own_authority(listening.confdir)))
+    host = f"[{listening.host}]" if ":" in listening.host else listening.host
+    return f"""\
+In the terminal of your agent or program:
+
+  export HTTPS_PROXY=http://{host}:{listening.port}
+  export SSL_CERT_FILE={bundle}
+  export NODE_EXTRA_CA_CERTS={authority}
+
+Then start it as always. Ctrl-C here ends the proxy.
+"""
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[MITMPROXY OPTIONS]...")
+def run(options: tuple[str, ...]) -> None:
+    """Start the proxy: mitmdump with this addon.
+
+    All options go to mitmdump, such as -p 9000 or --set omniroute_config=FILE; `mitmdump --options` lists them.
+    """
+    arguments = list(options)
+    listening = read_options(arguments)
+    if listening:
+        try:
+            click.echo(hint(listening), err=True)
+        except OSError as error:
+            click.echo(f"No certificate could be written to {listening.confdir}: {error.strerror}.", err=True)
+    from mitmproxy.tools.main import mitmdump
+
+    sys.argv = ["mitmdump", "-s", str(SCRIPT), *arguments]  # mitmproxy looks at it when it explains an error
+    mitmdump(sys.argv[1:])
