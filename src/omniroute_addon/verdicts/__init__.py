@@ -1,1 +1,8 @@
 """What does this answer mean? Rules as data, and the book that applies them."""
+
+from __future__ import annotations
+
+from .judge import RuleBook, RuleTrace
+from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
+
+__all__ = ["ClassifyRule", "OperatorRule", "RestateRule", "RuleBook", "RuleLists", "RuleTrace"]

@@ -119,6 +119,8 @@ class ValueTest(_Strict):
 
     text: Phrases | None = None
     """Phrases, as in `when.text`, looked for in this value only."""
+    count: int | None = Field(default=None, ge=0)
+    """The value is a list, mapping or text of this length."""
     below: float | None = None
     """The value is a number smaller than this."""
     above: float | None = None
@@ -126,8 +128,8 @@ class ValueTest(_Strict):
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
-        if self.text is None and self.below is None and self.above is None:
-            raise ValueError("write at least one of text, below, above")
+        if not self.model_fields_set:
+            raise ValueError("write at least one of text, count, below, above")
         return self
 
 
@@ -158,6 +160,8 @@ class When(_Strict):
     """The structured error's type (`error.type`, `__type`, …)."""
     status_name: Codes | None = None
     """The structured error's status word: `RESOURCE_EXHAUSTED`."""
+    name: Codes | None = None
+    """The structured error's code, type or status word: for words that providers put in either place."""
     param: Codes | None = None
     """The request parameter that the error names (`error.param`)."""
     json_: dict[str, FieldTest] | None = Field(default=None, alias="json")
@@ -172,6 +176,10 @@ class When(_Strict):
     """The body is (not) a web page."""
     error: bool | None = None
     """The answer does (not) carry a structured error."""
+    cut: bool | None = None
+    """A 2xx that ends before its end: a stream without a terminal event, JSON that stops in the middle."""
+    output: bool | None = None
+    """Model output was seen in the stream."""
     provider: Names | None = None
     """Provider id, for a shared rule that holds for a few; never needed inside a provider's own pack."""
     category: Annotated[list[Category], BeforeValidator(_as_list)] | None = None

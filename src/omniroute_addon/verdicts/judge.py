@@ -1,0 +1,366 @@
+"""The rule book: an answer goes in, a verdict comes out, with the rule that decided.
+
+Order (`spec/05`, issue 3): the operator's rules, the provider's pack, the dialect's file, then what holds for
+Order (`spec/05`, issue 3): the operator's rules, the pack of the provider, the file of the dialect, then what holds for
+not stop the search (`SR-13`). An answer in another dialect than the door's (gateways do that) is still met by that
+dialect's own table, after the door's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, Self
+
+from omniroute_addon.model import Answer, Category, Kind, Restatement, RetryAfter, RuleRef, Verdict
+
+from .answer_view import AnswerView, view
+from .kinds import BREAKER_STATUSES, BY_KIND, BY_REASON
+from .retry_after import find_retry_after
+from .rules import Rule, by_status, compile_operator_rule, compile_rule
+from .sanitise import sanitised
+from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
+from .text_match import Written
+
+log = logging.getLogger(__name__)
+
+MAX_OPERATOR_RULES: Final = 50
+"""`FC-60`."""
+DIALECT_FILES: Final[Mapping[str, str]] = {
+    "openai-chat": "_openai",
+    "openai-responses": "_openai",
+    "anthropic-messages": "_anthropic",
+    "gemini": "_gemini",
+}
+SHARED_FILES: Final = ("_gateways", "_network", "_generic")
+_DIALECTS: Final = ("_openai", "_anthropic", "_gemini")
+_NO_RULE: Final = RuleRef(id="no-rule")
+INSIDE_SUCCESS: Final = RuleRef(id="error-inside-success")
+"""Restates an error in a 2xx to the status that it names; a fact about the answer, so it is no rule of a file."""
+_NEVER_WAITS: Final[frozenset[Kind]] = frozenset({"ok", "invalid_request", "context_overflow", "content_policy"})
+"""A number in these answers is about the request: no time to wait is read from them."""
+
+
+class RuleFile(Protocol):
+    """The rules of one file, as `packs.RuleFile` holds them."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def lists(self) -> RuleLists: ...
+    @property
+    def lines(self) -> Mapping[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTrace:
+    """One rule that was tried."""
+
+    rule: RuleRef
+    part: Literal["restate", "classify"]
+    missed: str | None
+    """The condition that did not hold, `unless` for a veto, None for the rule that decided."""
+    about: str = ""
+
+
+class RuleBook:
+    """All rules, compiled. Immutable after `build`; shared by all requests."""
+
+    __slots__ = ("_categories", "_classify", "_indexed", "_restate", "problems", "rules")
+
+    def __init__(
+        self,
+        restate: Mapping[str, tuple[Rule[RestateRule], ...]],
+        classify: Mapping[str, tuple[Rule[ClassifyRule], ...]],
+        categories: Mapping[str, Category],
+        problems: tuple[str, ...],
+    ) -> None:
+        self._restate = restate
+        self._classify = classify
+        self._categories = categories
+        self._indexed: dict[tuple[str, str, int], tuple[Rule[ClassifyRule], ...]] = {}
+        self.problems = problems
+        """Rules that were left out, one sentence each with its place; the others are in force."""
+        self.rules: Mapping[str, ClassifyRule | RestateRule] = {
+            rule.ref.id: rule.written for part in (restate, classify) for rules in part.values() for rule in rules
+        }
+        """Every rule in force by id."""
+
+    @classmethod
+    def build(
+        cls,
+        files: Mapping[str, Sequence[RuleFile]],
+        *,
+        categories: Mapping[str, Category] | None = None,
+        operator: Mapping[str, Sequence[OperatorRule]] | None = None,
+    ) -> Self:
+        """Compile rule files by owner: a provider id, or `_openai`, `_generic`, … for shared ones.
+
+        A rule that cannot be used is left out and named in `problems` (`SR-9`, `SR-15`, `FC-60`); nothing is raised.
+        """
+        problems: list[str] = []
+        seen: dict[str, str] = {}
+        shared = {name: items for file in files.get("_generic", ()) for name, items in file.lists.phrases.items()}
+        restate: dict[str, tuple[Rule[RestateRule], ...]] = {}
+        classify: dict[str, tuple[Rule[ClassifyRule], ...]] = {}
+        for owner, sources in files.items():
+            first: list[Rule[RestateRule]] = []
+            second: list[Rule[ClassifyRule]] = []
+            for source in sources:
+                named = {**shared, **source.lists.phrases}
+                first += _compiled(source.lists.restate, source, named, seen, problems)
+                second += _compiled(source.lists.classify, source, named, seen, problems)
+            restate[owner.lower()], classify[owner.lower()] = tuple(first), tuple(second)
+        own = operator or {}
+        if (count := sum(len(rules) for rules in own.values())) > MAX_OPERATOR_RULES:
+            problems.append(
+                f"{count} operator rules; at most {MAX_OPERATOR_RULES} are allowed (FC-60), so none is in force. "
+                "Move lasting ones into a pack of your own"
+            )
+            own = {}
+        for provider, rules in own.items():
+            name = provider.lower()
+            classify[f"operator:{name}"] = tuple(
+                compile_operator_rule(rule, provider=name, number=number) for number, rule in enumerate(rules, 1)
+            )
+        return cls(restate, classify, categories or {}, tuple(problems))
+
+    def restate(self, answer: Answer, *, provider: str | None, dialect: str | None) -> Restatement | None:
+        """The true status of an answer whose status lies, or None (`SR-1` to `SR-30`). Never raises (`SR-7`)."""
+        try:
+            seen = self._view(answer, provider, dialect)
+            return self._restated(answer, seen, [])
+        except Exception:  # a broken rule must not cost the request (SR-7); the cause goes to the log
+            log.exception("restatement failed, status %d left as it is", answer.status)
+            return None
+
+    def classify(
+        self, answer: Answer, *, provider: str | None, dialect: str | None, restatement: Restatement | None, now: float
+    ) -> Verdict:
+        """What an answer means, under its restated status. Always answers, never raises."""
+        try:
+            seen = self._view(answer, provider, dialect)
+            if restatement is not None and restatement.rule != INSIDE_SUCCESS:
+                seen = seen.with_status(restatement.status)
+            rule = self._deciding(seen, [])
+            return _verdict(answer, seen, rule, restatement, now)
+        except Exception:  # a broken rule must not cost the request; the status alone still says something
+            log.exception("classification failed, judged by status %d alone", answer.status)
+            return _by_status_alone(answer, restatement)
+
+    def judge(self, answer: Answer, *, provider: str | None, dialect: str | None, now: float) -> Verdict:
+        """Restate, then classify."""
+        restatement = self.restate(answer, provider=provider, dialect=dialect)
+        return self.classify(answer, provider=provider, dialect=dialect, restatement=restatement, now=now)
+
+    def trace(self, answer: Answer, *, provider: str | None, dialect: str | None) -> tuple[RuleTrace, ...]:
+        """Every rule that is tried, in order, up to and including the one that decides; for `rules explain`."""
+        tried: list[RuleTrace] = []
+        seen = self._view(answer, provider, dialect)
+        restatement = self._restated(answer, seen, tried)
+        if restatement is not None and restatement.rule != INSIDE_SUCCESS:
+            seen = seen.with_status(restatement.status)
+        self._deciding(seen, tried)
+        return tuple(tried)
+
+    def matches(self, rule_id: str, answer: Answer, *, provider: str | None, dialect: str | None) -> bool:
+        """Whether one rule by itself applies to an answer; for the `no_match` examples of `rules test`.
+
+        Raises KeyError for an unknown rule.
+        """
+        seen = self._view(answer, provider, dialect)
+        for restating in (rule for rules in self._restate.values() for rule in rules if rule.ref.id == rule_id):
+            return restating.miss(seen) is None
+        restatement = self._restated(answer, seen, [])
+        if restatement is not None and restatement.rule != INSIDE_SUCCESS:
+            seen = seen.with_status(restatement.status)
+        for rule in (rule for rules in self._classify.values() for rule in rules if rule.ref.id == rule_id):
+            return (rule.written.when and rule.miss(seen)) is None
+        raise KeyError(rule_id)
+
+    def cooldown_s(self, rule: RuleRef) -> float | None:
+        """The fixed pause that the deciding rule declares (`FC-51`, `CC-18`), or None."""
+        written = self.rules.get(rule.id)
+        return written.cooldown if isinstance(written, ClassifyRule) else None
+
+    def __repr__(self) -> str:
+        counts = f"restate={sum(map(len, self._restate.values()))} classify={sum(map(len, self._classify.values()))}"
+        return f"<RuleBook {counts} owners={len(self._classify)} refused={len(self.problems)}>"
+
+    def _view(self, answer: Answer, provider: str | None, dialect: str | None) -> AnswerView:
+        name = (provider or "").lower()
+        return view(answer, provider=name, category=self._categories.get(name), dialect=dialect)
+
+    def _restated(self, answer: Answer, seen: AnswerView, tried: list[RuleTrace]) -> Restatement | None:
+        if 200 <= answer.status < 300:
+            if not seen.error:
+                return None
+            status = seen.embedded or _status_for(self._kind_of(seen))
+            return Restatement(from_status=answer.status, status=status, retry_after_s=None, rule=INSIDE_SUCCESS)
+        if answer.status < 400 or seen.empty:
+            return None
+        rules = [rule for owner in self._owners(seen) for rule in self._restate.get(owner, ())]
+        rule = _first(by_status(rules, answer.status), seen, "restate", tried)
+        if rule is None:
+            return None
+        return Restatement(
+            from_status=answer.status, status=rule.written.status, retry_after_s=rule.written.retry_after, rule=rule.ref
+        )
+
+    def _kind_of(self, seen: AnswerView) -> Kind:
+        rule = self._deciding(seen, [])
+        return _kind(rule.written) if rule else "server_error"
+
+    def _deciding(self, seen: AnswerView, tried: list[RuleTrace]) -> Rule[ClassifyRule] | None:
+        known = seen.provider in self._classify or f"operator:{seen.provider}" in self._classify
+        key = (seen.provider if known else "", seen.dialect, seen.status)
+        rules = self._indexed.get(key)
+        if rules is None:
+            every = [rule for owner in self._owners(seen) for rule in self._classify.get(owner, ())]
+            rules = by_status(every, seen.status)
+            if len(self._indexed) < 4096:
+                self._indexed[key] = rules
+        return _first(rules, seen, "classify", tried)
+
+    def _owners(self, seen: AnswerView) -> Iterable[str]:
+        if seen.provider and not seen.provider.startswith("_"):
+            yield f"operator:{seen.provider}"
+            yield seen.provider
+        own = DIALECT_FILES.get(seen.dialect)
+        if own:
+            yield own
+        yield from (name for name in _DIALECTS if name != own)
+        yield from SHARED_FILES
+
+
+def _compiled[R: (RestateRule, ClassifyRule)](
+    written: Sequence[R], source: RuleFile, named: Mapping[str, Written], seen: dict[str, str], problems: list[str]
+) -> list[Rule[R]]:
+    rules = []
+    for rule in written:
+        line = source.lines.get(rule.id, 0)
+        place = f"{source.file}:{line}"
+        if not rule.enabled:
+            continue
+        if rule.id in seen:
+            problems.append(
+                f"{place}: the rule id {rule.id!r} is already used at {seen[rule.id]}; give this one another"
+            )
+            continue
+        seen[rule.id] = place
+        try:
+            rules.append(compile_rule(rule, file=source.file, line=line, named=named))
+        except ValueError as error:
+            problems.append(f"{place}: rule {rule.id!r}: {error}")
+    return rules
+
+
+def _first[R: (RestateRule, ClassifyRule)](
+    rules: Iterable[Rule[R]], seen: AnswerView, part: Literal["restate", "classify"], tried: list[RuleTrace]
+) -> Rule[R] | None:
+    for rule in rules:
+        missed = rule.miss(seen)
+        tried.append(RuleTrace(rule=rule.ref, part=part, missed=missed, about=rule.written.about))
+        if missed is None:
+            return rule
+    return None
+
+
+def _kind(rule: ClassifyRule) -> Kind:
+    return rule.kind or BY_REASON[rule.reason or "unknown"]
+
+
+def _status_for(kind: Kind) -> int:
+    status = BY_KIND[kind].status
+    return status if status >= 400 else 502
+
+
+def _verdict(
+    answer: Answer, seen: AnswerView, rule: Rule[ClassifyRule] | None, restatement: Restatement | None, now: float
+) -> Verdict:
+    written = rule.written if rule else ClassifyRule.model_construct(id="no-rule", when=[], kind=_fallback(seen.status))
+    kind = _kind(written)
+    row = BY_KIND[kind]
+    retry_after = None if kind in _NEVER_WAITS else _wait(answer, now)
+    if restatement is not None and retry_after is not None:
+        restatement = _with_wait(restatement, retry_after)
+    return Verdict(
+        kind=kind,
+        scope=written.scope or row.scope,
+        retry_other=_either(written.retry_other, row.retry_other) and not seen.output,
+        terminal=_either(written.terminal, row.terminal),
+        breaker=_either(written.breaker, _counts(kind, seen)),
+        status=written.status or _client_status(kind, seen, restatement),
+        reason=written.reason or row.reason,
+        rule=rule.ref if rule else _NO_RULE,
+        retry_after=retry_after,
+        restatement=restatement,
+        retry_same=_either(written.retry_same, row.retry_same) and not seen.output,
+        message=sanitised(seen.message),
+    )
+
+
+def _either(said: bool | None, default: bool) -> bool:
+    return default if said is None else said
+
+
+def _wait(answer: Answer, now: float) -> RetryAfter | None:
+    try:
+        return find_retry_after(answer, now=now)
+    except Exception:  # a hostile time must not cost the verdict
+        log.exception("the time to wait could not be read")
+        return None
+
+
+def _with_wait(restatement: Restatement, wait: RetryAfter) -> Restatement:
+    """`SR-22`: the upstream's own wait comes before the rule's default."""
+    return Restatement(
+        from_status=restatement.from_status,
+        status=restatement.status,
+        retry_after_s=wait.seconds,
+        rule=restatement.rule,
+    )
+
+
+def _counts(kind: Kind, seen: AnswerView) -> bool:
+    """The provider's own failure counts by its status; inside a 2xx only a broken connection does (`FC-71`)."""
+    if not BY_KIND[kind].upstream_fault:
+        return False
+    if 200 <= seen.sent_status < 300:
+        return kind == "network"
+    return seen.status in BREAKER_STATUSES
+
+
+def _client_status(kind: Kind, seen: AnswerView, restatement: Restatement | None) -> int:
+    if restatement is not None:
+        return restatement.status
+    if seen.status == 0 or (200 <= seen.status < 300 and BY_KIND[kind].upstream_fault):
+        return BY_KIND[kind].status
+    return seen.status
+
+
+def _fallback(status: int) -> Kind:
+    """The last word when no rule file is there at all."""
+    if status == 0:
+        return "network"
+    if status < 400:
+        return "ok"
+    return "server_error" if status >= 500 else "rate_limit" if status == 429 else "invalid_request"
+
+
+def _by_status_alone(answer: Answer, restatement: Restatement | None) -> Verdict:
+    status = restatement.status if restatement else answer.status
+    kind = _fallback(status)
+    row = BY_KIND[kind]
+    return Verdict(
+        kind=kind,
+        scope=row.scope,
+        retry_other=row.retry_other,
+        terminal=False,
+        breaker=row.upstream_fault and status in BREAKER_STATUSES,
+        status=status or row.status,
+        reason=row.reason,
+        rule=_NO_RULE,
+        restatement=restatement,
+    )
