@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import places
 from .input_problems import validate
 from .pack_schema import PackFile
 from .verdicts.schema import RuleLists
@@ -48,6 +49,18 @@ class PackFolder:
 
     def shown(self, path: Path) -> str:
         return f"{self.label}/{path.name}" if self.label else str(path)
+
+
+def bundled_rules() -> Path:
+    """The packs that come with the package: `rules/` of a checkout, else inside the installed package."""
+    here = Path(__file__).resolve().parent
+    checkout = here.parents[1] / "rules"
+    return checkout if checkout.is_dir() else here / "rules"
+
+
+def pack_folders(user: Path | None = None) -> tuple[PackFolder, ...]:
+    """The search path: the bundled packs, then the user's own (their usual folder unless one is named)."""
+    return (PackFolder(path=bundled_rules(), label="rules"), PackFolder(path=user or places.default_rules_dir()))
 
 
 def read_pack(raw: bytes, *, file: str, stem: str) -> tuple[PackSource | None, list[str]]:

@@ -10,17 +10,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from .base_url import url_path
 from .model import Auth, Endpoint, Provider
-from .pack_files import PackFolder, PackSource, read_pack_file
+from .pack_files import PackFolder, PackSource, bundled_rules, read_pack_file
 from .pack_schema import PackFile
 from .peers import is_loopback
 from .verdicts.schema import RuleLists
+
+__all__ = ["PackFolder", "Packs", "RuleFile", "build_packs", "bundled_rules", "load_packs"]
 
 _FACTS: Final = tuple(name for name in PackFile.model_fields if name not in ("id", *RuleLists.model_fields))
 _MODEL_CALLS: Final = "(?:generateContent|streamGenerateContent)"
@@ -152,13 +153,6 @@ def build_packs(layers: Sequence[Sequence[PackSource]]) -> tuple[Packs, list[str
         _hosts=_host_index(sorted(providers.values(), key=lambda p: (-rank[p.id], p.id))),
     )
     return packs, problems
-
-
-def bundled_rules() -> Path:
-    """The packs that come with the package: `rules/` of a checkout, else inside the installed package."""
-    here = Path(__file__).resolve().parent
-    checkout = here.parents[1] / "rules"
-    return checkout if checkout.is_dir() else here / "rules"
 
 
 # ---------------------------------------------------------------- merging
