@@ -1,0 +1,174 @@
+"""The documents are a test subject: what exists is written down, and what is written down works (`style.md` §13)."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import get_args
+
+import pytest
+
+from omniroute_addon import hookspecs
+from omniroute_addon.addon import OPTIONS
+from omniroute_addon.cli import cli
+from omniroute_addon.config import read_config
+from omniroute_addon.final_answer import CODES
+from omniroute_addon.model import KINDS, SCOPES
+from omniroute_addon.pack_files import PackFolder, read_pack
+from omniroute_addon.packs import Packs, build_packs, bundled_rules, load_packs
+from omniroute_addon.plugin_host import HOOKS, PluginHost
+from omniroute_addon.secrets import Vault
+from omniroute_addon.settings import rows
+from omniroute_addon.verdicts.schema import Reason
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = {str(p.relative_to(ROOT)): p for p in [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]}
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("omniroute_docs", ROOT / "scripts" / "docs.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+docs = _generator()
+
+
+def text(name: str) -> str:
+    return DOCUMENTS[name].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_generated_parts_are_current(name: str) -> None:
+    """Run scripts/docs.py when this fails."""
+    assert docs.current(text(name)) == text(name)
+
+
+def test_every_generator_is_used() -> None:
+    used = {name for document in DOCUMENTS for name in re.findall(r"<!-- generated: ([\w-]+) -->", text(document))}
+    assert used == docs.PARTS.keys()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_mitmproxy_option_is_documented(name: str) -> None:
+    assert f"| `{name}` |" in text("docs/options.md")
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_is_documented_with_its_exact_signature(name: str) -> None:
+    source = (ROOT / "src/omniroute_addon/hookspecs.py").read_text(encoding="utf-8")
+    written = re.search(rf"^def ({name}\(.*\) -> .*):$", source, re.MULTILINE)
+    assert written and hasattr(hookspecs, name)
+    assert f"```python\n{written[1]}\n```" in text("docs/hooks.md")
+
+
+@pytest.mark.parametrize("name", cli.commands)
+def test_every_command_is_documented(name: str) -> None:
+    assert f"## `omniroute {name}`" in text("docs/commands.md")
+
+
+@pytest.mark.parametrize("name", [*KINDS, *SCOPES, *get_args(Reason), *CODES, *sorted(docs.exclusion_labels())])
+def test_every_word_of_a_verdict_error_or_exclusion_is_documented(name: str) -> None:
+    assert f"`{name}`" in text("docs/reasons.md")
+
+
+@pytest.mark.parametrize("name", sorted(docs.header_names()))
+def test_every_header_of_ours_is_documented(name: str) -> None:
+    assert f"| `{name}` |" in text("docs/headers.md")
+
+
+@pytest.mark.parametrize("row", [*rows()], ids=lambda row: row.name)
+def test_every_setting_is_documented_with_its_environment_variables(row) -> None:
+    line = next(line for line in text("docs/configuration.md").splitlines() if line.startswith(f"| `{row.name}` |"))
+    assert [name for name in row.env if f"`{name}`" not in line] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_link_leads_somewhere(name: str) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#]+)", text(name))
+    assert [link for link in links if not (DOCUMENTS[name].parent / link).exists()] == []
+
+
+# ---------------------------------------------------------------- the examples work
+
+
+@pytest.fixture(scope="module")
+def packs() -> Packs:
+    packs, problems = load_packs([PackFolder(path=bundled_rules(), label="rules")])
+    assert not problems
+    return packs
+
+
+def blocks(name: str, language: str, holding: str) -> list[str]:
+    found = [b for b in re.findall(rf"```{language}\n(.*?)```", text(name), re.DOTALL) if holding in b]
+    assert found, f"{name} has no example with {holding!r}"
+    return found
+
+
+@pytest.mark.parametrize("name", ["docs/configuration.md", "README.md"])
+def test_examples_of_configurations_are_right(name: str, packs: Packs) -> None:
+    together = "".join(blocks(name, "yaml", "provider:"))
+    together = re.sub(r"(env|file):[^\s,}]+", "env:KEY", together)  # the reader's keys, not this machine's
+    reading = read_config(together.encode(), file=name, packs=packs, vault=Vault(environ={"KEY": "a"}))
+    assert reading.problems == ()
+    assert reading.config and len(reading.config.connections) >= 3 and reading.config.routes
+
+
+@pytest.mark.parametrize("name", ["docs/packs.md", "README.md"])
+def test_examples_of_packs_are_right(name: str) -> None:
+    [example] = blocks(name, "yaml", "classify:")
+    source, problems = read_pack(example.encode(), file=name, stem="acme")
+    assert problems == [] and source
+    built, problems = build_packs([[source]])
+    assert problems == []
+    match = built.match_call("api.acme.example", 443, "/v1/chat/completions")
+    assert match and match[0].auth.header == "x-acme-key"
+
+
+@pytest.mark.parametrize("name", ["docs/plugins.md", "README.md"])
+def test_examples_of_plugins_load(name: str, tmp_path: Path) -> None:
+    [example] = blocks(name, "python", "@hookimpl")
+    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    host = PluginHost()
+    host.load(bundled=tmp_path / "none", user=tmp_path, entry_points=False)
+    [info] = host.plugins()
+    assert (info.state, info.hooks) == ("on", ("exclude",))
+
+
+def test_example_in_the_hook_specifications_loads(tmp_path: Path) -> None:
+    assert hookspecs.__doc__
+    example = re.search(r"(    # ~/.*?)\n\nWhat holds", hookspecs.__doc__, re.DOTALL)
+    assert example
+    (tmp_path / "night_shift.py").write_text(re.sub("(?m)^    ", "", example[1]), encoding="utf-8")
+    host = PluginHost()
+    host.load(bundled=tmp_path / "none", user=tmp_path, entry_points=False)
+    assert [(info.name, info.version, info.state) for info in host.plugins()] == [("night_shift", "1.0", "on")]
+
+
+# ---------------------------------------------------------------- the generator itself
+
+
+def test_stale_part_is_replaced_and_the_rest_stays() -> None:
+    before = "a\n<!-- generated: traits -->\nold\n<!-- end -->\nb\n"
+    after = docs.current(before)
+    assert after.startswith("a\n<!-- generated: traits -->\n\n| trait |") and after.endswith("\n\n<!-- end -->\nb\n")
+    assert docs.current(after) == after
+
+
+def test_unknown_part_is_refused() -> None:
+    with pytest.raises(KeyError):
+        docs.current("<!-- generated: nothing -->\n<!-- end -->")
+
+
+def test_cell_cannot_break_its_table() -> None:
+    assert docs.table(("a",), [("x|y\nz",)]) == "| a |\n| --- |\n| x\\|y z |"
+
+
+def test_pages_that_error_messages_name_exist() -> None:
+    """A message that sends people to `docs: …` must not send them nowhere."""
+    source = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
+    assert [page for page in re.findall(r"docs: (\w+)\)", source) if f"docs/{page}.md" not in DOCUMENTS] == []
