@@ -136,6 +136,20 @@ class Client:
         """Send a request and wait for the end of the answer, whatever it is. Raises TimeoutError."""
         return await (await self.send(method, path, headers=headers, body=body)).finished(within_s=within_s)
 
+    # -- what the other side said about the connection
+
+    @property
+    def went_away(self) -> int | None:
+        """HTTP/2: error code of the peer's GOAWAY."""
+        return self._protocol.went_away if isinstance(self._protocol, Http2Client) else None
+
+    @property
+    def max_concurrent_streams(self) -> int | None:
+        """HTTP/2: the peer's limit; None for HTTP/1."""
+        if not isinstance(self._protocol, Http2Client):
+            return None
+        return self._protocol.h2.remote_settings.max_concurrent_streams
+
     # -- getting there
 
     @property

@@ -87,6 +87,10 @@ class Http2Client:
                 self._window.set()
             case h2.events.ConnectionTerminated():
                 self.went_away = int(event.error_code or 0)
+                # h2, here and in mitmproxy, takes no more streams' frames from a peer that said GOAWAY.
+                for exchange in self.exchanges.values():
+                    exchange.finish("go_away")
+                self.pipe.close()
             case h2.events.DataReceived(stream_id=int(stream), data=bytes(data)):
                 self.h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
                 if (exchange := self.exchanges.get(stream)) is not None:

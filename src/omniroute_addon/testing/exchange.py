@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from .script import Headers
 
-End = Literal["complete", "closed", "reset", "rst_stream", "cancelled", "garbage"]
+End = Literal["complete", "closed", "reset", "rst_stream", "go_away", "cancelled", "garbage"]
 """`complete`: the message ended as its framing says · `closed`, `reset`: the connection ended before that, by FIN or
-RST · `rst_stream`: HTTP/2 stream reset by the peer · `cancelled`: by this client · `garbage`: no HTTP."""
+RST · `rst_stream`: HTTP/2 stream reset by the peer · `go_away`: HTTP/2 connection given up by the peer · `cancelled`: by this client · `garbage`: no HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,9 +53,13 @@ def hang_after_head(reply: Reply) -> Reply:
     return cut(reply, after=0, ending=Hang())
 
 
-def garbage(text: bytes = b"\x16\x03\x01 this is not HTTP\r\n\r\n") -> Reply:
+GARBAGE = bytes(9) + b"this is no HTTP\r\n\r\n"
+"""Not a start line for HTTP/1, and a frame on the wrong stream for HTTP/2."""
+
+
+def garbage(data: bytes = GARBAGE) -> Reply:
     """Bytes that are no HTTP answer, then FIN."""
-    return Reply(before=(Raw(text), Close()))
+    return Reply(before=(Raw(data), Close()))
 
 
 def oversized_head(reply: Reply, *, header_bytes: int = 1 << 20) -> Reply:

@@ -53,9 +53,9 @@ class _Connection:
 
     async def serve(self) -> None:
         if self.upstream.max_concurrent_streams is not None:
-            self.h2.local_settings[h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS] = (
-                self.upstream.max_concurrent_streams
-            )
+            limit = {h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: self.upstream.max_concurrent_streams}
+            # Replaced as a whole: an item set here would wait for an acknowledgement before it is announced.
+            self.h2.local_settings = h2.settings.Settings(client=False, initial_values=limit)
         self.h2.initiate_connection()
         self.flush()
         try:

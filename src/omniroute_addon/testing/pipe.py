@@ -45,7 +45,8 @@ class Pipe(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._depart("closed")
-        return True  # the transport stays open for writing; TLS ignores this and closes
+        # Plain TCP stays open for writing after the peer's FIN; TLS cannot, and warns when asked to.
+        return self.open.get_extra_info("ssl_object") is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._depart("reset" if isinstance(exc, OSError) else "closed")

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import yaml
-from mitmproxy import http
+from mitmproxy import exceptions, hooks, http
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.options import Options
 from mitmproxy.tools.dump import DumpMaster
@@ -41,7 +41,7 @@ class ProxyFailed(AssertionError):
 class RunningProxy:
     """What a test may know about the proxy."""
 
-    def __init__(self, master: DumpMaster, ca_file: Path, folder: Path) -> None:
+    def __init__(self, master: DumpMaster, ca_file: Path, folder: Path, log: list[str]) -> None:
         self.master = master
         self.ca_file = ca_file
         """PEM file of the authority that signs intercepted hosts."""
@@ -49,7 +49,7 @@ class RunningProxy:
         """Temporary folder with `omniroute.yaml` and the state; gone after the test."""
         self.flows: list[http.HTTPFlow] = []
         """Finished flows, in the order in which they ended."""
-        self.log: list[str] = []
+        self.log = log
         """`LEVEL logger: message`, with traceback if there is one."""
         self.news = asyncio.Event()
         """Set whenever a flow has ended."""
@@ -180,18 +180,20 @@ async def running_proxy(
             **write_config(folder, config),
             **(options or {}),
         }
-        master = _master(wanted)
-        proxy = RunningProxy(master, shared_confdir() / "mitmproxy-ca-cert.pem", folder)
-        with _logging_to(proxy.log):
-            master.addons.add(*(our_addons() if addons is None else addons), Rehost(rehost))
+        log: list[str] = []
+        with _logging_to(log):
+            master = _master(wanted)
+            proxy = RunningProxy(master, shared_confdir() / "mitmproxy-ca-cert.pem", folder, log)
             running = asyncio.Event()
-            master.addons.add(_Recorder(proxy.flows, proxy.news), _Starter(running))
-            run = asyncio.ensure_future(master.run())
+            run: asyncio.Future[None] | None = None
             try:
+                _load(master, our_addons() if addons is None else addons)
+                _load(master, [Rehost(rehost), _Recorder(proxy.flows, proxy.news), _Starter(running)])
+                run = asyncio.ensure_future(master.run())
                 await _started(run, running, proxy)
                 yield proxy
             finally:
-                await _stop(master, run)
+                await (master.done() if run is None else _stop(master, run))
 
 
 class _Starter:
@@ -213,6 +215,16 @@ def _master(wanted: dict[str, Any]) -> DumpMaster:
     # Options of addons that are not there yet wait until these are loaded.
     opts.update_defer(**wanted)
     return master
+
+
+def _load(master: DumpMaster, addons: Sequence[Any]) -> None:
+    """As mitmproxy loads a script: options that waited for the addon are set, then it is told of all of them."""
+    for addon in addons:
+        try:
+            master.addons.add(addon)
+            master.addons.invoke_addon_sync(addon, hooks.ConfigureHook(master.options.keys()))
+        except exceptions.OptionsError as error:
+            raise ProxyFailed(str(error)) from error
 
 
 async def _started(run: asyncio.Future[None], running: asyncio.Event, proxy: RunningProxy) -> None:

@@ -59,7 +59,8 @@ class ResetStream:
 
 @dataclass(frozen=True, slots=True)
 class GoAway:
-    """GOAWAY with an HTTP/2 error code; the stream itself goes on. Over HTTP/1 nothing happens.
+    """GOAWAY with an HTTP/2 error code; the stream itself goes on, for clients that listen (h2, so also mitmproxy, does
+    not). Over HTTP/1 nothing happens.
 
     `processed=False` tells the client that this request was not looked at and may be sent again.
     """

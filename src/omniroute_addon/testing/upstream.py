@@ -17,6 +17,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
@@ -48,7 +49,7 @@ class FakeUpstream:
         self.http2 = http2
         self.max_concurrent_streams = max_concurrent_streams
         self.names = names
-        self.ca = ca
+        self.ca = ca or shared_ca()
         self.requests: list[Received] = []
         self.connections = 0
         """Connections accepted so far (TLS: whose handshake was completed)."""
@@ -79,7 +80,7 @@ class FakeUpstream:
         context: ssl.SSLContext | None = None
         if self.tls:
             alpn = ("h2", "http/1.1") if self.http2 else ("http/1.1",)
-            context = (self.ca or shared_ca()).server_context(*self.names, alpn=alpn)
+            context = self.ca.server_context(*self.names, alpn=alpn)
             context.sni_callback = _note_sni
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Pipe(self._accept), "127.0.0.1", port, ssl=context)
@@ -108,6 +109,11 @@ class FakeUpstream:
     def url(self) -> str:
         """Base URL on loopback, for connections with a `base_url`."""
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def ca_file(self) -> Path:
+        """PEM file of the authority that signed its certificate."""
+        return self.ca.pem_file
 
     # -- what it says
 
