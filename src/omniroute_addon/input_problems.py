@@ -92,7 +92,7 @@ def problems_of(error: ValidationError, document: Document, *, model: type[BaseM
         # the forms: only what is wrong with that one helps.
         if types_ and not others and not any(len(p) > len(path) and p[: len(path)] == path for p, _ in found):
             texts.append((document.position(path, key=at_key), _type_sentence(types_, path, secret=secret)))
-        texts += [(document.position(path, key=at_key), _sentence(d, model, secret=secret)) for d in others]
+        texts += [(document.position(path, key=at_key), _sentence(d, model, path, secret=secret)) for d in others]
     texts.sort(key=lambda item: item[0])
     return list(dict.fromkeys(f"{document.file}:{line}:{column}: {text}" for (line, column), text in texts))
 
@@ -115,9 +115,9 @@ def _written_path(detail: ErrorDetails, data: Any, prefix: Path) -> tuple[Path, 
     return path, detail["type"] in ("extra_forbidden", "missing") or detail["loc"][-1:] == ("[key]",)
 
 
-def _sentence(detail: ErrorDetails, model: type[BaseModel], *, secret: bool) -> str:
+def _sentence(detail: ErrorDetails, model: type[BaseModel], path: Path, *, secret: bool) -> str:
     kind, context, loc = detail["type"], detail.get("ctx", {}), detail["loc"]
-    words = [str(part) for part in loc if isinstance(part, str) and part != "[key]"]
+    words = [part for part in path if isinstance(part, str)]
     name = shown(words[-1]) if words else "the file"
     value = "" if secret else f", not {shown(detail['input'])}"
     if kind == "extra_forbidden":
@@ -126,7 +126,7 @@ def _sentence(detail: ErrorDetails, model: type[BaseModel], *, secret: bool) -> 
     if kind == "missing":
         about = _field_at(model, loc)
         meaning = f" ({about.description.rstrip('.')})" if about and about.description else ""
-        return f"{name} is missing here. Add `{words[-1]}: …`{meaning}."
+        return f"'{loc[-1]}' is missing here. Add `{loc[-1]}: …`{meaning}."
     if kind in ("literal_error", "enum"):
         if loc[-1] == "[key]":
             return unknown(_KEY_NAMES.get(words[-2], "key"), words[-1], _quoted(context["expected"]))
