@@ -1,0 +1,272 @@
+"""`omniroute rules`: check, prove, measure and explain the rules that say what an answer means."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omniroute_addon.errors import InputError
+from omniroute_addon.model import DIALECTS, DialectName
+
+from .files import Files, file_options
+
+if TYPE_CHECKING:
+    from omniroute_addon.model import Verdict
+    from omniroute_addon.packs import Packs
+    from omniroute_addon.verdicts import RuleBook
+
+    from .recorded import Recorded
+
+_EXISTING = click.Path(path_type=Path, exists=True, dir_okay=False)
+_SHOWN = ("kind", "scope", "retry_other", "terminal", "breaker", "status", "retry_after")
+
+
+@click.group()
+def rules() -> None:
+    """Check, test, measure and explain the rules that say what an answer means."""
+
+
+@rules.command()
+@file_options("config", "rules")
+def check(files: Files) -> None:
+    """Check every rule of every file and of the configuration; name every problem.
+
+    Exit code 1 when anything is wrong.
+    """
+    loaded, packs, book = _loaded(files)
+    problems = [*loaded.problems, *book.problems]
+    if problems:
+        raise InputError([*problems, f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"])
+    count = sum(len(sources) for sources in packs.rules.values())
+    click.echo(f"{len(book.rules)} rules in {count} files: no problem")
+
+
+@rules.command("test")
+@file_options("config", "rules")
+def test_(files: Files) -> None:
+    """Run every rule's own examples: those that must match and those that must not.
+
+    Exit code 1 when one fails, or when a rule lacks one of the two sorts.
+    """
+    from omniroute_addon.verdicts.rule_examples import check_examples
+
+    _, packs, book = _loaded(files)
+    checked = check_examples(packs.rules, book)
+    problems = [*book.problems, *checked.problems]
+    if problems:
+        raise InputError([*problems, f"{len(problems)} of {checked.examples} examples and rules failed"])
+    click.echo(f"{checked.rules} rules, {checked.examples} examples: all as expected")
+
+
+@rules.command()
+@click.argument("file", type=_EXISTING)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON instead of tables.")
+@file_options("config", "rules")
+def score(file: Path, as_json: bool, files: Files) -> None:
+    """Judge every case of a corpus FILE and say how well the rules read it, with and without the provider known.
+
+    The format and the way of counting are described in corpus/README.md.
+    """
+    from omniroute_addon.verdicts.corpus import load_corpus
+    from omniroute_addon.verdicts.score import score as score_cases
+
+    _, packs, book = _loaded(files)
+    report = score_cases(load_corpus(file), book, packs)
+    if as_json:
+        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        return
+    click.echo(f"{report['cases']} cases\n")
+    for title, part in (("provider known", report), ("provider not known", report["without_provider"])):
+        click.echo(f"== {title}: {part['weighted']:.1%} of all fields right, debatable cases at half weight\n")
+        click.echo(_score_tables(part))
+
+
+@rules.command()
+@click.option("--status", type=click.IntRange(0, 599), help="HTTP status; 0: no answer, the body is the fault's text.")
+@click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="A header of the answer; repeatable.")
+@click.option("--body", help="The body as text.")
+@click.option("--body-file", type=_EXISTING, help="The body from a file, as received.")
+@click.option("--provider", help="Who answered, as in `omniroute providers`; not known when left out.")
+@click.option("--dialect", type=click.Choice(DIALECTS), help="In which dialect the client asked.")
+@click.option("--stream", is_flag=True, help="The client had asked for a stream and the body is one.")
+@click.option("--flow", "flows", type=_EXISTING, help="A recorded mitmproxy flow file in place of all of these.")
+@click.option("--index", type=int, default=0, show_default=True, help="Which flow of that file, from 0.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict and the rules tried as JSON.")
+@file_options("config", "rules")
+def explain(
+    files: Files,
+    status: int | None,
+    headers: tuple[str, ...],
+    body: str | None,
+    body_file: Path | None,
+    provider: str | None,
+    dialect: DialectName | None,
+    stream: bool,
+    flows: Path | None,
+    index: int,
+    as_json: bool,
+) -> None:
+    """Say what an answer means, which rule says so, and why each rule before it did not apply."""
+    from omniroute_addon.verdicts.from_wire import answer_from_wire, dialect_of_body
+
+    _, packs, book = _loaded(files)
+    if flows is not None:
+        recorded = _flow(flows, index, packs)
+        provider, dialect, heard = recorded.provider, recorded.dialect, recorded.heard
+    elif status is None:
+        raise click.UsageError("Give --status (and --header, --body), or --flow with a recorded file.")
+    else:
+        raw = body_file.read_bytes() if body_file else (body or "").encode()
+        heard = answer_from_wire(
+            status=status,
+            headers=dict(_header(text) for text in headers),
+            body=raw,
+            stream=stream,
+            dialect=dialect or dialect_of_body(raw),
+        )
+    verdict = book.judge(heard.answer, provider=provider, dialect=dialect, now=_now())
+    tried = book.trace(heard.answer, provider=provider, dialect=dialect)
+    if as_json:
+        data = {"verdict": asdict(verdict), "delivered": not heard.failed, "tried": [asdict(rule) for rule in tried]}
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    from tabulate import tabulate
+
+    if not heard.failed:
+        click.echo("The proxy delivers this answer without asking the rules; asked, they say:\n")
+    rows = [(name, _text(verdict, name)) for name in (*_SHOWN, "reason", "restatement", "rule", "message")]
+    click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+    click.echo(f"\n{len(tried)} rules were tried, in this order:\n")
+    steps = [(t.part, t.rule.id, _outcome(t.missed), f"{t.rule.file}:{t.rule.line}") for t in tried]
+    click.echo(tabulate(steps, headers=("list", "rule", "outcome", "place"), tablefmt="plain"))
+
+
+@rules.command()
+@click.argument("flows", type=_EXISTING)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Another rules folder: one with a _generic.yaml stands for all rules, any other for your own packs.",
+)
+@file_options("config", "rules")
+def replay(flows: Path, against: Path | None, files: Files) -> None:
+    """Judge a recorded mitmproxy dump under the current rules; with --against show only what another folder changes."""
+    from tabulate import tabulate
+
+    from .recorded import read_flows
+
+    _, packs, book = _loaded(files)
+    other = _other_book(against, files) if against else None
+    rows: list[tuple[Any, ...]] = []
+    count = 0
+    for flow in read_flows(flows, packs):
+        count += 1
+        verdict = _judge(book, flow)
+        if other is None:
+            rows.append(
+                (flow.index, flow.name, flow.heard.answer.status, *(_text(verdict, n) for n in _SHOWN), verdict.rule.id)
+            )
+            continue
+        changed = _judge(other, flow)
+        for name in (*_SHOWN, "rule"):
+            before, after = _text(verdict, name), _text(changed, name)
+            if (verdict.rule.id != changed.rule.id) if name == "rule" else before != after:
+                rows.append((flow.index, flow.name, name, before, after))
+    heads = ("flow", "request", "field", "now", "against") if other else ("flow", "request", "sent", *_SHOWN, "rule")
+    if rows:
+        click.echo(tabulate(rows, headers=heads, tablefmt="plain", disable_numparse=True))
+    differ = len({row[0] for row in rows})
+    click.echo(f"{count} flows judged" + (f", {differ} differ" if other else ""))
+
+
+def _loaded(files: Files) -> tuple[Any, Packs, RuleBook]:
+    """What people wrote, the packs and the rule book that follow from it, as the proxy has them."""
+    loaded = files.load()
+    return loaded, loaded.packs, _book(loaded.packs, loaded.config.operator_rules)
+
+
+def _book(packs: Packs, operator: Any) -> RuleBook:
+    from omniroute_addon.verdicts import RuleBook
+
+    categories = {provider.id: provider.category for provider in packs.providers.values()}
+    return RuleBook.build(packs.rules, categories=categories, operator=operator)
+
+
+def _other_book(folder: Path, files: Files) -> RuleBook:
+    from omniroute_addon.pack_files import PackFolder, pack_folders
+    from omniroute_addon.packs import load_packs
+
+    whole = (folder / "_generic.yaml").exists()
+    folders = (PackFolder(path=folder),) if whole else pack_folders(folder)
+    packs, problems = load_packs(folders)
+    if problems:
+        raise InputError(problems)
+    return _book(packs, files.load().config.operator_rules)
+
+
+def _flow(path: Path, index: int, packs: Packs) -> Recorded:
+    from .recorded import read_flows
+
+    for flow in read_flows(path, packs):
+        if flow.index == index:
+            return flow
+    raise InputError([f"{path}: there is no finished HTTP flow number {index}. Count from 0."])
+
+
+def _judge(book: RuleBook, flow: Recorded) -> Verdict:
+    return book.judge(flow.heard.answer, provider=flow.provider, dialect=flow.dialect, now=_now())
+
+
+def _now() -> float:
+    from omniroute_addon.clock import Clock
+
+    return Clock().now()
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise click.BadParameter(f"'{text}' is no header; write NAME:VALUE", param_hint="--header")
+    return name.strip().lower(), value.strip()
+
+
+def _text(verdict: Verdict, name: str) -> str:
+    value = getattr(verdict, name)
+    if name == "retry_after":
+        return f"{value.seconds:g} s ({value.source})" if value else "-"
+    if name == "restatement":
+        return f"{value.from_status} is {value.status} ({value.rule})" if value else "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) or "-"
+
+
+def _outcome(missed: str | None) -> str:
+    if missed is None:
+        return "decides"
+    return "vetoed by `unless`" if missed == "unless" else f"`{missed}` does not hold"
+
+
+def _score_tables(part: dict[str, Any]) -> str:
+    from tabulate import tabulate
+
+    def percent(share: float) -> str:
+        return f"{share:.1%}"
+
+    columns = ("strict", "lenient", "macro_strict", "macro_lenient")
+    fields = [(name, *(percent(row[c]) for c in columns)) for name, row in part["fields"].items()]
+    blocks = [tabulate(fields, headers=("field", *(c.replace("_", " ") for c in columns)), tablefmt="plain")]
+    for key, title in (("per_kind", "kind"), ("per_provider", "provider")):
+        names = ("kind", "scope", "retry_other", "terminal", "retry_after_s", "breaker")
+        rows = [
+            (group, row["cases"], *(f"{percent(row[n]['strict'])} {percent(row[n]['lenient'])}" for n in names))
+            for group, row in part[key].items()
+        ]
+        blocks.append(tabulate(rows, headers=(title, "cases", *names), tablefmt="plain"))
+    costly = [(name.replace("_", " "), len(ids), "\n".join(ids) or "-") for name, ids in part["costly"].items()]
+    blocks.append(tabulate(costly, headers=("costly mistake", "", "cases"), tablefmt="plain"))
+    return "\n\n".join(blocks) + "\n"
