@@ -23,6 +23,7 @@ from .engine import Engine
 from .errors import NotAdmitted, UnsupportedMitmproxy
 from .plugin_host import PluginHost
 from .plugins import FOLDER as BUNDLED_PLUGINS
+from .packs import PackFolder, bundled_rules
 from .reload import Loaded, Sources
 from .stream import Waiting
 from .verdicts import RuleBook
@@ -114,6 +115,8 @@ class Omniroute:
             self.engine.verified_tls = not ctx.options.ssl_insecure
 
     def running(self) -> None:
+        if self.engine is None:  # added by a program instead of `-s`: nobody has called configure
+            self.configure({*OPTIONS})
         if ctx.options.omniroute_fast_dispatch:
             uninstall = dispatch.install(ctx.master)
             self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
@@ -148,22 +151,28 @@ class Omniroute:
         """At start and when an option names other files: synchronously, because nothing can be served before."""
         options = ctx.options
         self._sources = Sources(
-            config_file=Path(options.omniroute_config).expanduser() if options.omniroute_config else None,
-            user_rules=Path(options.omniroute_rules).expanduser() if options.omniroute_rules else places.user_rules_dir(),
+            config=_path(options.omniroute_config) or places.default_config_path(),
+            required=bool(options.omniroute_config),
+            folders=(
+                PackFolder(path=bundled_rules(), label="rules"),
+                PackFolder(path=_path(options.omniroute_rules) or places.default_rules_dir()),
+            ),
         )
-        loaded = self._sources.load()
-        self._tell(loaded.problems)
-        if loaded.fatal and self.engine is None:
-            raise exceptions.OptionsError("\n".join(loaded.problems))
-        self._use(loaded)
+        self._use(self._sources.load())
 
     def _use(self, loaded: Loaded) -> None:
-        rules = RuleBook.from_packs(loaded.packs, operator=loaded.config.operator_rules)
+        self._tell((*loaded.problems, *loaded.warnings))
+        rules = RuleBook.build(
+            loaded.packs.rules,
+            categories={p.id: p.category for p in loaded.packs.providers.values()},
+            operator=loaded.config.operator_rules,
+        )
+        self._tell((*self._told, *rules.problems))
         if self.engine is None:
-            settings = loaded.config.settings
-            plugins = PluginHost(disabled=settings.plugins.disabled, max_faults=settings.plugins.max_faults)
-            user = ctx.options.omniroute_plugins
-            plugins.load(bundled=BUNDLED_PLUGINS, user=Path(user).expanduser() if user else places.user_plugins_dir())
+            settings = loaded.config.settings.plugins
+            plugins = PluginHost(disabled=settings.disabled, max_faults=settings.max_faults)
+            user = _path(ctx.options.omniroute_plugins) or places.default_plugins_dir()
+            plugins.load(bundled=BUNDLED_PLUGINS, user=user)
             self.engine = Engine(Core(config=loaded.config, packs=loaded.packs, rules=rules), plugins)
         core = self.engine.core
         core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
@@ -179,9 +188,8 @@ class Omniroute:
             try:
                 loaded = await asyncio.to_thread(sources.poll)
                 if loaded is not None and sources is self._sources:
-                    self._tell(loaded.problems)
                     self._use(loaded)
-                    log.info("configuration and packs were reloaded: %r", loaded)
+                    log.info("configuration and packs were reloaded: %r", loaded.packs)
             except Exception:  # our own fault in a background task: told, and tried again at the next edit
                 log.exception("could not reload configuration and packs; the last good version stays in force")
 
@@ -228,6 +236,10 @@ class Omniroute:
         finally:
             work.cancel()
             gone.cancel()
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
 
 
 addons = [Omniroute()]

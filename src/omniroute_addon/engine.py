@@ -20,6 +20,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from .core import Core
+from .deadlines import Deadlines
 from .dialects import dialect
 from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
 from .final_answer import final_reply
@@ -37,6 +38,7 @@ from .model import (
 )
 from .peers import is_loopback
 from .plugin_host import PluginHost
+from .watch import Watch
 from .wire import (
     CREDENTIAL_HEADERS,
     Incoming,
@@ -217,6 +219,26 @@ class Engine:
         tries = 1 + sum(s.attempt.target.key == target.key for s in ex.stories)
         ex.attempt = Attempt(number=ex.attempts + 1, target=target, tries=tries, started_at=now)
         return Send(attempt=ex.attempt, outgoing=self._prepare(ex, target), alternatives=self._alternatives(ex, target))
+
+    def watch(self, ex: Exchange, step: Send) -> Watch:
+        """The watch over the answer to this attempt."""
+        deadlines = Deadlines(
+            call=ex.call,
+            settings=self.core.config.settings,
+            started_at=step.attempt.started_at,
+            call_deadline_at=ex.deadline_at,
+            alternatives=step.alternatives,
+        )
+        return Watch(dialect=ex.dialect, deadlines=deadlines, trusted=self._native(step.attempt.target))
+
+    def _native(self, target: Target) -> bool:
+        """The provider's own door, over verified TLS: no gateway, no `base_url` (`ST-63`)."""
+        provider = self.core.packs.providers.get(target.connection.provider)
+        url = urlsplit(target.url)
+        if provider is None or url.scheme != "https" or not self.verified_tls or "passthrough_models" in provider.traits:
+            return False
+        found = self.core.packs.match_call(url.hostname or "", url.port or 443, url.path)
+        return found is not None and found[0].id == provider.id
 
     def _prepare(self, ex: Exchange, target: Target) -> Outgoing:
         incoming, url = ex.incoming, fill_url(target.url, model=target.model, client_path=ex.incoming.path)

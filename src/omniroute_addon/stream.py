@@ -106,6 +106,7 @@ class AttemptStream(HttpStream):
     _connect_at: float | None = None
     _reused = False
     _stale_tries = 0
+    _inside_answer = False
 
     # ------------------------------------------------------------ events, ours and theirs
 
@@ -161,8 +162,11 @@ class AttemptStream(HttpStream):
                 event.data = self.watch.relay(event.data, self._now())
                 if event.data:
                     yield from self.server_state(event)
-                if self.watch.fault_seen and not self._fault_told:
-                    self._tell_fault(self.watch.fault_seen.body)
+                if self.watch.error is not None and not self._fault_told:
+                    self._tell_fault(self.watch.error.body)
+                if self.watch.problem is not None:
+                    yield from self._cancel_upstream("no usable answer")
+                    yield from self._break(self.watch.problem.fault.message, self.watch.problem.kind)
             elif isinstance(event, ResponseEndOfMessage):
                 self.watch.ended = True
                 yield from self._ended(event)
@@ -187,13 +191,14 @@ class AttemptStream(HttpStream):
                     validate_headers(event.response)
                 except ValueError as error:
                     return self.watch.broke(f"invalid response head: {error}", "protocol")
-            return self.watch.head(event.response.status_code, event.response.headers.fields, now)
+            self.watch.head(event.response.status_code, event.response.headers.fields, now)
+            return None
         if isinstance(event, ResponseData):
             return self.watch.data(event.data, now)
         if isinstance(event, ResponseTrailers):
             self._trailers = event
             return None
-        return self.watch.end(now)
+        return self.watch.end()
 
     # ------------------------------------------------------------ from the client's request to the first attempt
 
@@ -237,10 +242,16 @@ class AttemptStream(HttpStream):
             if isinstance(step, Reply):
                 yield from self._reply(step)
                 return
-            if isinstance(step, Pause):
-                yield OmniroutePauseHook(Waiting(self.exchange, step))
+            if isinstance(step, Pause) or self._inside_answer:
+                # Also needed where no pause was asked for: while an HTTP/1 connection is telling us that its answer has
+                # ended, it is not free for the next request yet.
+                pause = step if isinstance(step, Pause) else Pause()
+                self._inside_answer = False
+                yield OmniroutePauseHook(Waiting(self.exchange, pause))
                 if self._client_waits_to_leave():
                     return
+                if pause is not step:
+                    continue
             elif (yield from self._send(step)):
                 return
             step = None
@@ -265,13 +276,7 @@ class AttemptStream(HttpStream):
         assert self.exchange
         self._send_step, out, target = step, step.outgoing, step.attempt.target
         settings, now = self.engine.core.config.settings, self._now()
-        self.watch = Watch(
-            call=self.exchange.call,
-            dialect=self.exchange.dialect,
-            settings=settings,
-            started_at=now,
-            alternatives=step.alternatives,
-        )
+        self.watch = self.engine.watch(self.exchange, step)
         self._head = self._trailers = None
         self.attempt_id = next(_attempt_ids)
         self._http_layer.streams[self.attempt_id] = self
@@ -350,6 +355,7 @@ class AttemptStream(HttpStream):
                 return
         if fail.cancel:
             yield from self._cancel_upstream("abandoned")
+        self._inside_answer = self.watch.ended
         self._drop_attempt()
         yield from self._run(step)
 
@@ -395,8 +401,8 @@ class AttemptStream(HttpStream):
             yield from self._cancel_upstream("killed")
             self._over(good=False)
             return
-        for piece in commit.held:
-            yield from self.server_state(ResponseData(self.stream_id, piece))
+        if commit.held:
+            yield from self.server_state(ResponseData(self.stream_id, commit.held))
         if self.watch.ended:
             yield from self._ended(ResponseEndOfMessage(self.stream_id))
         else:
@@ -406,7 +412,7 @@ class AttemptStream(HttpStream):
         """The upstream said its last word after commit. Nothing is replayed; a broken stream ends with an error."""
         assert self.exchange and self.watch
         if self.watch.complete:
-            for piece in filter(None, [self.watch.relay_end()]):
+            for piece in filter(None, [self.watch.rest()]):
                 yield from self.server_state(ResponseData(self.stream_id, piece))
             if self._trailers:
                 yield from self.server_state(self._trailers)
@@ -425,7 +431,7 @@ class AttemptStream(HttpStream):
             self.flow.comment = self.exchange.comment()
         if self.watch.mendable:
             words = f"The upstream stream broke off: {message}"
-            yield from self.server_state(ResponseData(self.stream_id, self.watch.break_off(words)))
+            yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))
             yield from self.server_state(ResponseEndOfMessage(self.stream_id))
         else:
             error = ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR)
