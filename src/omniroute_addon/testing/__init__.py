@@ -8,6 +8,7 @@
 | `answers` | good answers in every dialect, as the official SDKs accept them, and the ways in which they go wrong |
 | `faults` | a catalogue of broken replies by name |
 | `proxy` | `running_proxy`: a real mitmproxy in the test process, with our addon |
+| `stage` | `stage`: a fake provider, a proxy and connections between them: the scene of most tests |
 | `process` | `proxy_process`: a real `mitmdump` as a process of its own |
 | `client` | `Client`, `fetch`: record every byte, its time and how the connection ended |
 | `connect_proxy` | `ConnectProxy`: an upstream proxy that tunnels and remembers what it was asked for |

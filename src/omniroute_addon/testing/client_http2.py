@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import h2.config
 import h2.connection
@@ -13,6 +13,7 @@ import h2.exceptions
 
 from .exchange import Exchange
 from .pipe import Pipe
+from .script import Headers
 
 _HOP_BY_HOP = ("connection", "host", "transfer-encoding", "keep-alive", "upgrade")
 
@@ -93,21 +94,25 @@ class Http2Client:
                 self.pipe.close()
             case h2.events.DataReceived(stream_id=int(stream), data=bytes(data)):
                 self.h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
-                if (exchange := self.exchanges.get(stream)) is not None:
-                    exchange.saw_data(data)
+                if stream in self.exchanges:
+                    self.exchanges[stream].saw_data(data)
             case h2.events.ResponseReceived() | h2.events.InformationalResponseReceived():
-                if (exchange := self.exchanges.get(event.stream_id or 0)) is not None:
-                    pairs = [(str(name), str(value)) for name, value in event.headers or []]
-                    status = int(dict(pairs)[":status"])
-                    exchange.saw_head(status, tuple(pair for pair in pairs if not pair[0].startswith(":")))
+                if (stream := event.stream_id or 0) in self.exchanges:
+                    pairs = _pairs(event.headers)
+                    fields = tuple(pair for pair in pairs if not pair[0].startswith(":"))
+                    self.exchanges[stream].saw_head(int(dict(pairs)[":status"]), fields)
             case h2.events.TrailersReceived(stream_id=int(stream)):
-                if (exchange := self.exchanges.get(stream)) is not None:
-                    exchange.trailers = tuple((str(name), str(value)) for name, value in event.headers or [])
+                if stream in self.exchanges:
+                    self.exchanges[stream].trailers = _pairs(event.headers)
             case h2.events.StreamReset(stream_id=int(stream)):
-                if (exchange := self.exchanges.pop(stream, None)) is not None:
-                    exchange.rst_code = int(event.error_code or 0)
-                    exchange.finish("rst_stream")
+                if stream in self.exchanges:
+                    self.exchanges[stream].rst_code = int(event.error_code or 0)
+                    self.exchanges.pop(stream).finish("rst_stream")
                 self._window.set()
             case h2.events.StreamEnded(stream_id=int(stream)):
-                if (exchange := self.exchanges.pop(stream, None)) is not None:
-                    exchange.finish("complete")
+                if stream in self.exchanges:
+                    self.exchanges.pop(stream).finish("complete")
+
+
+def _pairs(headers: Iterable[tuple[bytes | str, bytes | str]] | None) -> Headers:
+    return tuple((str(name), str(value)) for name, value in headers or [])  # text: the codec is set to decode

@@ -12,8 +12,14 @@ from typing import Any, Literal
 from .script import Headers
 
 End = Literal["complete", "closed", "reset", "rst_stream", "go_away", "cancelled", "garbage"]
-"""`complete`: the message ended as its framing says · `closed`, `reset`: the connection ended before that, by FIN or
-RST · `rst_stream`: HTTP/2 stream reset by the peer · `go_away`: HTTP/2 connection given up by the peer · `cancelled`: by this client · `garbage`: no HTTP."""
+"""How an exchange ended:
+
+* `complete`: the message ended as its framing says
+* `closed`, `reset`: the connection ended before that, by FIN or by RST
+* `rst_stream`, `go_away`: HTTP/2: the peer gave up this stream, or the connection
+* `cancelled`: by this client
+* `garbage`: what came is no HTTP
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ It is imported in every pytest run of its users, so it imports nothing heavy: ea
 | `tls_upstream` | one over TLS, HTTP/1.1, with a certificate for the real provider names |
 | `h2_upstream` | one over TLS, HTTP/2 |
 | `omniroute_proxy` | `proxy = await omniroute_proxy(config=…, rehost=…)`: `running_proxy`, stopped after the test |
+| `open_stage` | `s = await open_stage("a", "b")`: `stage`, closed after the test |
 | `manual_clock` | a `ManualClock` |
 | `test_ca` | the `TestCA` that signs the fakes |
 """
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from .ca import TestCA
     from .clock import ManualClock
     from .proxy import RunningProxy
+    from .stage import Stage
     from .upstream import FakeUpstream
 
     StartProxy = Callable[..., Awaitable[RunningProxy]]
+    OpenStage = Callable[..., Awaitable[Stage]]
 
 
 @pytest.fixture(scope="session")
@@ -90,3 +93,16 @@ async def omniroute_proxy() -> AsyncIterator[StartProxy]:
             return await stack.enter_async_context(running_proxy(**arguments))
 
         yield start
+
+
+@async_fixture
+async def open_stage() -> AsyncIterator[OpenStage]:
+    """Opens a stage; takes the arguments of `stage`. It is closed after the test."""
+    from .stage import stage
+
+    async with AsyncExitStack() as stack:
+
+        async def open_(*connections: Any, **arguments: Any) -> Stage:
+            return await stack.enter_async_context(stage(*connections, **arguments))
+
+        yield open_

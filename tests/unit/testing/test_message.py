@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +28,7 @@ def test_the_borders_of_the_pieces_make_no_difference(borders):
     reader = MessageReader("response")
     body = b""
     edges = [0, *sorted(borders), len(CHUNKED)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         body += reader.feed(CHUNKED[start:end])
     assert (reader.done, body, bytes(reader.body)) == (True, b"wikipedia", b"wikipedia")
     assert [head.start[1] for head in reader.informational] == ["103"]

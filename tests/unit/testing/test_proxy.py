@@ -57,15 +57,17 @@ async def test_streams_pass_chunk_by_chunk(client_h2, upstream_h2):
     gates = [asyncio.Event(), asyncio.Event()]
     async with FakeUpstream(http2=upstream_h2) as upstream:
         upstream.script(Reply(chunks=(b"one", Await(gates[0]), b"two", Await(gates[1]), b"three")))
-        async with running_proxy(addons=[Stream()], rehost={"api.openai.com": upstream.address}) as proxy:
-            async with Client(OPENAI, proxy=proxy.url, ca_file=proxy.ca_file, http2=client_h2) as client:
-                seen = await client.send("GET", "/")
-                await seen.has_body(b"one")
-                gates[0].set()
-                await seen.has_body(b"two")
-                assert seen.body == b"onetwo"
-                gates[1].set()
-                assert (await seen.finished()).body == b"onetwothree"
+        async with (
+            running_proxy(addons=[Stream()], rehost={"api.openai.com": upstream.address}) as proxy,
+            Client(OPENAI, proxy=proxy.url, ca_file=proxy.ca_file, http2=client_h2) as client,
+        ):
+            seen = await client.send("GET", "/")
+            await seen.has_body(b"one")
+            gates[0].set()
+            await seen.has_body(b"two")
+            assert seen.body == b"onetwo"
+            gates[1].set()
+            assert (await seen.finished()).body == b"onetwothree"
 
 
 @pytest.mark.parametrize(("client_h2", "upstream_h2"), FOUR)
@@ -87,13 +89,15 @@ async def test_a_reset_in_a_stream_reaches_the_client_as_a_break(client_h2, upst
 async def test_a_client_that_leaves_is_seen_by_the_upstream(client_h2):
     async with FakeUpstream(http2=True) as upstream:
         upstream.script(Reply(chunks=(b"one", Hang())))
-        async with running_proxy(addons=[Stream()], rehost={"api.openai.com": upstream.address}) as proxy:
-            async with Client(OPENAI, proxy=proxy.url, ca_file=proxy.ca_file, http2=client_h2) as client:
-                seen = await client.send("GET", "/")
-                await seen.has_body(b"one")
-                seen.cancel()
-                await asyncio.wait_for(upstream.requests[0].ended.wait(), 5)
-                assert upstream.requests[0].cancelled
+        async with (
+            running_proxy(addons=[Stream()], rehost={"api.openai.com": upstream.address}) as proxy,
+            Client(OPENAI, proxy=proxy.url, ca_file=proxy.ca_file, http2=client_h2) as client,
+        ):
+            seen = await client.send("GET", "/")
+            await seen.has_body(b"one")
+            seen.cancel()
+            await asyncio.wait_for(upstream.requests[0].ended.wait(), 5)
+            assert upstream.requests[0].cancelled
 
 
 async def test_plain_http_goes_by_absolute_form_with_the_proxy_user():

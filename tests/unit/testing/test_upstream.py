@@ -287,9 +287,11 @@ async def test_the_certificate_is_for_the_real_names_only():
     async with FakeUpstream() as upstream:
         with pytest.raises(ssl.SSLCertVerificationError):
             await Client("https://evil.example", ca_file=upstream.ca_file, dial=upstream.address).connect()
-    async with FakeUpstream(names=("evil.example",)) as upstream:
-        async with Client("https://evil.example", ca_file=upstream.ca_file, dial=upstream.address) as client:
-            assert client.certificate["subjectAltName"]
+    async with (
+        FakeUpstream(names=("evil.example",)) as upstream,
+        Client("https://evil.example", ca_file=upstream.ca_file, dial=upstream.address) as client,
+    ):
+        assert client.certificate["subjectAltName"]
 
 
 async def test_a_stopped_upstream_can_come_back_on_its_port():
