@@ -35,11 +35,13 @@ _COMPLETION = _answer(
 )
 _LIMITED = _answer(
     "429 Too Many Requests",
-    b'{"error":{"message":"Rate limit reached for requests","type":"requests","param":null,"code":"rate_limit_exceeded"}}',
+    b'{"error":{"message":"Rate limit reached for requests","type":"requests","param":null,'
+    b'"code":"rate_limit_exceeded"}}',
     extra="retry-after: 1\r\n",
 )
 _STREAM_HEAD = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
 )
 
 
