@@ -6,8 +6,8 @@ The scheme, host and port are always those of the base. Its path `B` meets the d
 2. `B` is a beginning of the door's path, or of one of its aliases (a placeholder or `*` fits any segment): the rest
    follows. So `http://127.0.0.1:9000`, which has no path, changes only the host.
 3. Else `B` replaces everything before the dialect's own tail. OpenAI clients give a base that ends before the tail;
-   Anthropic and Google clients give one that ends before the version, so for these the door's version is put between,
-   unless `B` ends in a version of its own.
+   Anthropic and Google clients give one that ends before the version, so for these the version of the table is put
+   between, unless `B` ends in a version of its own.
 
 | dialect | tail |
 |---|---|

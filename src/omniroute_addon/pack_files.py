@@ -73,7 +73,7 @@ def read_pack(raw: bytes, *, file: str, stem: str) -> tuple[PackSource | None, l
     if document.data is None and model is PackFile:
         return None, [
             *problems,
-            f"{file}:1:1: the file is empty. A pack needs at least `id:`; delete the file otherwise.",
+            f"{file}:1:1: the file is empty. Write at least `id:`, or delete the file.",
         ]
     lists, found = validate(model, document)
     problems += found
@@ -88,9 +88,7 @@ def read_pack_file(folder: PackFolder, path: Path) -> tuple[PackSource | None, l
     try:
         raw = path.read_bytes()
     except OSError as error:
-        return None, [
-            f"{file}:1:1: the file cannot be read ({error.strerror}). Check that it exists and its permissions."
-        ]
+        return None, [f"{file}:1:1: the file cannot be read ({error.strerror}). Check its permissions."]
     return read_pack(raw, file=file, stem=path.stem)
 
 

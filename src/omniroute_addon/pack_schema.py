@@ -42,6 +42,7 @@ _ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"(?:\*\.)?(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9a-f:.]+\])(?::([0-9]{{1,5}}))?")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_QUERY = re.compile(r"[A-Za-z0-9_.-]+")
 _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 
 
@@ -145,7 +146,7 @@ class AuthFile(Strict):
     def _one_way(self) -> Self:
         if self.query is not None and (self.header is not None or self.scheme is not None):
             raise ValueError("`query` stands alone: remove `header` and `scheme`, or remove `query`.")
-        if self.query is not None and not _HEADER.fullmatch(self.query):
+        if self.query is not None and not _QUERY.fullmatch(self.query):
             raise ValueError(f"the query parameter {shown(self.query)} cannot be used. Use letters, digits and '-'.")
         return self
 
