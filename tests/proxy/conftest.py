@@ -1,0 +1,25 @@
+"""What all tests against a real mitmproxy share, beside the package's own fixtures (`testing.pytest_plugin`)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from omniroute_addon.model import DIALECTS
+
+
+@pytest.fixture(
+    params=list(product((False, True), repeat=2)),
+    ids=lambda sides: f"{'h2' if sides[0] else 'h1'}-to-{'h2' if sides[1] else 'h1'}",
+)
+def http_versions(request: pytest.FixtureRequest) -> tuple[bool, bool]:
+    """HTTP/2 on the client's side, HTTP/2 on the upstream's side: all four combinations."""
+    client, upstream = request.param
+    return bool(client), bool(upstream)
+
+
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Each dialect in turn."""
+    return str(request.param)
