@@ -173,9 +173,7 @@ def _unique(layer: Sequence[PackSource], problems: list[str]) -> list[PackSource
         for rule in (*source.lists.restate, *source.lists.classify):
             place = f"{source.file}:{source.lines[rule.id]}"
             if rule.id in rules:
-                problems.append(
-                    f"{place}:1: rule id '{rule.id}' is used already in {rules[rule.id]}. Rename one of them."
-                )
+                problems.append(f"{place}:1: rule id '{rule.id}' is taken in {rules[rule.id]}. Rename one of them.")
             else:
                 rules[rule.id] = place
     return list(owners.values())

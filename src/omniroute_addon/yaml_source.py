@@ -131,9 +131,12 @@ def _syntax(error: yaml.YAMLError, text: str) -> str:
     if mark is None:
         line, column = _line_column(text, _first_control(text))
         return f"{line}:{column}: not valid YAML: control characters are not allowed. Remove the character."
-    place = f"{mark.line + 1}:{mark.column + 1}"
-    at = text.splitlines()[mark.line : mark.line + 1]
-    if at and "\t" in at[0][: mark.column + 1] and "cannot start any token" in what:
+    lines = text.split("\n")
+    row, column = mark.line, mark.column
+    if row >= len(lines):  # libyaml's end of file is a line that nobody wrote
+        row, column = len(lines) - 1, len(lines[-1])
+    place = f"{row + 1}:{column + 1}"
+    if "\t" in lines[row][: column + 1] and "cannot start any token" in what:
         return f"{place}: a tab cannot indent YAML. Use spaces."
     if "another document" in what:
         return f"{place}: a second document begins here. Write one document per file."

@@ -98,7 +98,7 @@ values = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 "id hosts endpoints url aliases auth header query headers traits classify restate when unless kind "
-                "status text examples phrases openai-chat quota_families source checked category json".split()
+                "status text examples phrases openai-chat quota_families source checked category json".split()  # noqa: SIM905 - easier to read
             ),
             inner,
             max_size=4,

@@ -124,7 +124,7 @@ def test_all_problems_are_told_at_once_and_the_rest_is_read() -> None:
         ),
         (
             b"a: [1",
-            "2:1: not valid YAML: did not find expected ',' or ']'. "
+            "1:6: not valid YAML: did not find expected ',' or ']'. "
             "Look at the indentation, quotes and brackets here and just above.",
         ),
         (b"a: &x [*x]", "1:4: the alias refers to what it is part of. Write the value out."),
