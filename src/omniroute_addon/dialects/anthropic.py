@@ -52,10 +52,10 @@ class Anthropic(Dialect):
             data.startswith((b"event: content_block_delta", b"data:"))
             and data.endswith((b"\n\n", b"\r\n\r\n"))
             and data.count(b'"delta":') == data.count(b"data:")
-            and b'"partial_json"' not in data
-            and b'"stop_reason"' not in data
-            and b'"signature' not in data
-            and b'"error' not in data
+            and data.find(b'"partial_json"') < 0
+            and data.find(b'"stop_reason"') < 0
+            and data.find(b'"signature') < 0
+            and data.find(b'"error') < 0
         )
 
     def _classify_payload(self, payload: Json, type: str) -> Frame:

@@ -93,7 +93,7 @@ class Dialect(ABC):
         """Whole frames that surely hold readable output and neither a terminal marker, nor an error, nor a tool call.
 
         A few byte searches, no parsing. Text cannot fool it: a quote inside a JSON string is escaped, so `"name":` is
-        always a member, and a false alarm only costs a parse.
+        always a member, and a false alarm only costs a parse. (`find`, because `in` on bytes is four times slower.)
         """
 
     def long_class(self, head: bytes) -> FrameClass:
@@ -104,7 +104,7 @@ class Dialect(ABC):
         """The frame in bytes that never got their blank line; None when it is cut, or nothing that matters."""
         event = parse_event(rest)
         data = (event.data or b"").strip()
-        if not data.startswith((b"{", b"[")) or (data != b"[DONE]" and json_body.is_cut(data)):
+        if not data.startswith((b"{", b"[")) or json_body.is_cut(data):
             return None
         return self._classify_event(event)
 
@@ -131,17 +131,17 @@ class Dialect(ABC):
         except ValueError as error:
             return json_body.why_not_json(text, error)
         if isinstance(payload, list):
-            return self._judge_list(payload)
-        return self._judge_object(payload) if isinstance(payload, dict) else None
+            return self._judge_list(payload, text)
+        return self._judge_object(payload, text) if isinstance(payload, dict) else None
 
-    def _judge_list(self, payload: list[Any]) -> BodyProblem | None:
+    def _judge_list(self, payload: list[Any], text: bytes) -> BodyProblem | None:
         # Google's front ends wrap a single error into a list, whatever the dialect.
-        if len(payload) == 1 and isinstance(payload[0], dict) and (fault := find_fault(payload[0])):
+        if len(payload) == 1 and isinstance(payload[0], dict) and (fault := find_fault(payload[0], text)):
             return BodyProblem(kind="error", fault=fault)
         return None
 
-    def _judge_object(self, payload: Json) -> BodyProblem | None:
-        if fault := find_fault(payload):
+    def _judge_object(self, payload: Json, text: bytes) -> BodyProblem | None:
+        if fault := find_fault(payload, text):
             return BodyProblem(kind="error", fault=fault)
         frame = self._whole_answer(payload)
         if frame is None:
@@ -177,15 +177,15 @@ class Dialect(ABC):
             payload = payload[0]
         if not isinstance(payload, dict):
             return Frame(cls=FrameClass.LIFECYCLE, type=name or "chunk")
-        return self._classify_object(payload, name)
+        return self._classify_object(payload, data, name)
 
-    def _classify_object(self, payload: Json, name: str) -> Frame:
+    def _classify_object(self, payload: Json, data: bytes, name: str) -> Frame:
         own = payload.get("type")
         kind = own if isinstance(own, str) and own else name
         if kind.lower() in HEARTBEATS or name.lower() in HEARTBEATS:
             return Frame(cls=FrameClass.HEARTBEAT, type=kind)
         frame = self._classify_payload(payload, kind)
-        fault = find_fault(payload, event=name) or frame.error
+        fault = find_fault(payload, data, event=name) or frame.error
         if fault is None:
             return frame
         # `ST-6`: A, B and C win over E; `ST-4`: an output member means that it is not error-only.

@@ -53,24 +53,28 @@ _STATUS_BY_NAME: tuple[tuple[int, tuple[str, ...]], ...] = (
 )
 
 
-def find_fault(payload: Json, *, event: str = "") -> StreamFault | None:
-    """The structured error in a JSON object, or None. `event` is the name of the stream event it came in, if any."""
+def find_fault(payload: Json, raw: bytes, *, event: str = "") -> StreamFault | None:
+    """The structured error in a JSON object, or None.
+
+    `raw` is the text that the object was read from, `event` the name of the stream event it came in, if any.
+    """
     error = payload.get("error")
     if _substantial(error):
-        return _fault(payload, error)
+        return _fault(payload, error, raw)
     kind = payload.get("type")
     response = payload.get("response")
     nested = response.get("error") if isinstance(response, dict) else None
     if kind == "response.failed" or (isinstance(response, dict) and response.get("status") == "failed" and nested):
         # As an HTTP error body would carry it: the rules look for `error` at the top.
-        return _fault(payload | {"error": nested}, nested) if _substantial(nested) else _fault(payload, payload)
-    if "error" in (kind, event, payload.get("object")):
-        return _fault(payload, payload)
-    if _is_bare_error(payload):
-        return _fault(payload, payload)
+        if not _substantial(nested):
+            return _fault(payload, payload, raw)
+        lifted = json.dumps({"type": kind, "error": nested, "response": response}).encode()
+        return _fault(payload, nested, lifted)
+    if "error" in (kind, event, payload.get("object")) or _is_bare_error(payload):
+        return _fault(payload, payload, raw)
     base = payload.get("base_resp")
     if isinstance(base, dict) and _text(base.get("status_code")) not in _FINE_CODES:
-        return _fault(payload, {"code": base.get("status_code"), "message": base.get("status_msg")})
+        return _fault(payload, {"code": base.get("status_code"), "message": base.get("status_msg")}, raw)
     return None
 
 
@@ -95,12 +99,17 @@ def _is_bare_error(payload: Json) -> bool:
         return True
     if _ANSWER_KEYS & payload.keys() or payload.get("success") is True:
         return False
-    code = payload.get("code", payload.get("status"))
-    said = _filled(payload.get("message")) or _filled(payload.get("msg"))
-    return said and _text(code).lower() not in _FINE_CODES
+    if not (_filled(payload.get("message")) or _filled(payload.get("msg"))):
+        return False
+    kind = payload.get("type")
+    if isinstance(payload.get("status"), int) and payload["status"] in _HTTP_ERROR:
+        return True
+    # A typed event that is no error may have a code and a message as well.
+    unsuspicious = isinstance(kind, str) and kind and "error" not in kind.lower()
+    return not unsuspicious and _text(payload.get("code")).lower() not in _FINE_CODES
 
 
-def _fault(payload: Json, error: object) -> StreamFault:
+def _fault(payload: Json, error: object, body: bytes) -> StreamFault:
     """`error` is the object, list or text that describes what happened; `payload` the whole event."""
     if isinstance(error, list):
         error = error[0]
@@ -113,7 +122,7 @@ def _fault(payload: Json, error: object) -> StreamFault:
         code=code,
         type=type_,
         message=next((word for word in words if isinstance(word, str) and word), ""),
-        body=json.dumps(payload).encode(),
+        body=body,
     )
 
 
@@ -145,9 +154,4 @@ def _filled(value: object) -> bool:
 
 def _text(value: object) -> str:
     """A code as text; anything that is no code is empty."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return ""
-    try:
-        return str(value)
-    except ValueError:  # an integer too long for Python to print
-        return ""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""

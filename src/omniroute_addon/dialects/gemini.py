@@ -70,10 +70,10 @@ class Gemini(Dialect):
             data.startswith(b"data:")
             and data.endswith((b"\n\n", b"\r\n\r\n"))
             and data.count(b'"parts":') == data.count(b"data:")
-            and b'"finishReason"' not in data
-            and b'"blockReason"' not in data
-            and b'"functionCall"' not in data
-            and b'"error' not in data
+            and data.find(b'"finishReason"') < 0
+            and data.find(b'"blockReason"') < 0
+            and data.find(b'"functionCall"') < 0
+            and data.find(b'"error') < 0
         )
 
     def _classify_payload(self, payload: Json, type: str) -> Frame:
@@ -86,12 +86,12 @@ class Gemini(Dialect):
         frame = _frame(payload, "generateContent")
         return frame if frame.terminal else replace(frame, terminal=True)
 
-    def _judge_list(self, payload: list[Any]) -> BodyProblem | None:
+    def _judge_list(self, payload: list[Any], text: bytes) -> BodyProblem | None:
         # A stream without `alt=sse` that was read as a whole.
         turn = Turn()
         for item in payload:
             if isinstance(item, dict):
-                turn.take(self._classify_object(item, ""))
+                turn.take(self._classify_object(item, text, ""))
         return BodyProblem(kind="error", fault=turn.error) if turn.error else judge_turn(turn, self.ordinary_ends)
 
     def _error_body(self, error: ClientError) -> bytes:
@@ -181,11 +181,12 @@ def _part_class(part: Json) -> FrameClass:
 
 
 def _tools(part: Json, group: int) -> Iterator[ToolPiece]:
-    """A call comes whole, unless it says that it will be continued."""
+    """A call comes whole, unless it says that it will be continued; its later parts have no name."""
     call = part.get("functionCall")
     if isinstance(call, dict):
-        text = "{" if call.get("willContinue") is True else "{}"
-        yield ToolPiece(group=group, key=str(call.get("id") or call.get("name") or ""), text=text, whole=True)
+        open_ = call.get("willContinue") is True
+        key = "" if open_ else str(call.get("id") or call.get("name") or "")
+        yield ToolPiece(group=group, key=key, text="{" if open_ else "{}", whole=True)
 
 
 def _dicts(value: Any) -> Iterator[Json]:

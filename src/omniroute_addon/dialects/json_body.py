@@ -17,7 +17,8 @@ from .faults import text_fault
 from .frames import BodyProblem
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+# Matches an unterminated string up to the end, too: trying again at each of its escaped quotes would be quadratic.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
 _TYPE_NAMES = {
     dict: "an object",
     list: "an array",
@@ -26,6 +27,7 @@ _TYPE_NAMES = {
     int: "a number",
     float: "a number",
 }
+_MOST_DIGITS = 400
 _EMPTY_MESSAGE = "the provider answered with an empty body"
 _CUT_MESSAGE = "the provider's answer is cut off"
 _NOT_JSON_MESSAGE = "the provider's answer is not JSON"
@@ -91,9 +93,9 @@ def is_unicode(text: str) -> bool:
 
 def is_cut(text: bytes) -> bool:
     """The text opens more than it closes: the beginning of a JSON value whose end is missing."""
-    outside = _STRING.sub(b"", text)
-    opened = outside.count(b"{") + outside.count(b"[")
-    return b'"' in outside or opened > outside.count(b"}") + outside.count(b"]")
+    outside, strings = _STRING.subn(rb"\1", text)
+    unterminated = strings > outside.count(b'"')
+    return unterminated or outside.count(b"{") + outside.count(b"[") > outside.count(b"}") + outside.count(b"]")
 
 
 def why_not_json(text: bytes, error: ValueError) -> BodyProblem | None:
@@ -121,7 +123,7 @@ def _members(text: str) -> Members:
         members: Members = {}
         for name, member in _walk(text):
             if name in members:
-                raise ValueError(f"the request body names {name!r} twice")
+                raise ValueError(f"the request body names {name[:40]!r} twice")
             members[name] = member
         return members
     except RecursionError:
@@ -134,9 +136,10 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"the request body contains {name}, which is not JSON")
 
 
-def _read_int(digits: str) -> int | float:
-    # Python refuses to convert thousands of digits; as a float it is merely infinite.
-    return int(digits) if len(digits) < 400 else float(digits)
+def _read_int(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"the request body contains a number of {len(digits)} digits")
+    return int(digits)
 
 
 _DECODER = JSONDecoder(parse_constant=_refuse_constant, parse_int=_read_int)
@@ -159,7 +162,7 @@ def _walk(text: str) -> Iterator[tuple[str, Member]]:
                 break
             at = _skip(text, at + 1)
         at = _expect(text, at, "}")
-    if _skip(text, at) != len(text):
+    if (at := _skip(text, at)) != len(text):
         raise json.JSONDecodeError("Extra data", text, at)
 
 

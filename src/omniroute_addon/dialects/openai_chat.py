@@ -39,10 +39,10 @@ class OpenAIChat(Dialect):
             data.startswith(b"data:")
             and data.endswith((b"\n\n", b"\r\n\r\n"))
             and data.count(b'"delta":') == data.count(b"data:")
-            and b'"error' not in data
-            and b"[DONE]" not in data
-            and b'"tool_calls"' not in data
-            and b'"function_call"' not in data
+            and data.find(b'"error') < 0
+            and data.find(b"[DONE]") < 0
+            and data.find(b'"tool_calls"') < 0
+            and data.find(b'"function_call"') < 0
             and _unfinished(data)
         )
 

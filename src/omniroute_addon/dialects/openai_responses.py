@@ -49,9 +49,9 @@ class OpenAIResponses(Dialect):
             data.startswith((b"event: response.", b"data:"))
             and data.endswith((b"\n\n", b"\r\n\r\n"))
             and data.count(b'"delta":') == data.count(b"data:")
-            and b'"error' not in data
-            and b'"response"' not in data
-            and b"_call" not in data
+            and data.find(b'"error') < 0
+            and data.find(b'"response"') < 0
+            and data.find(b"_call") < 0
         )
 
     def next_sequence(self, last: bytes) -> int | None:

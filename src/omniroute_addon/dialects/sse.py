@@ -18,7 +18,7 @@ FRAME_LIMIT_BYTES = 64 * 1024
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 # The first line end is atomic: otherwise CR LF, one line end, would match as CR and LF, two of them.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?:\r\n|\n|\r(?=[^\n]))")
-_LONGEST_LINE_END = 2
+_UNDECIDED_BYTES = 3  # CR LF CR may become a blank line
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -64,7 +64,7 @@ class SseSplitter:
 
     def feed(self, data: bytes) -> list[Piece]:
         # Only the last few old bytes can be part of a blank line that is completed now.
-        searched = max(0, len(self._buffer) - _LONGEST_LINE_END)
+        searched = max(0, len(self._buffer) - _UNDECIDED_BYTES)
         buffer = self._buffer + data
         pieces: list[Piece] = []
         start = 0
