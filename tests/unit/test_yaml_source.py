@@ -110,7 +110,8 @@ def test_all_problems_are_told_at_once_and_the_rest_is_read() -> None:
         (b"a: 1\nb: \x00", "2:4: not valid YAML: control characters are not allowed. Remove the character."),
         (
             b"a: b: c",
-            "1:5: not valid YAML: mapping values are not allowed in this context. Put text that contains ': ' in quotes.",
+            "1:5: not valid YAML: mapping values are not allowed in this context. "
+            "Put text that contains ': ' in quotes.",
         ),
         (
             b"a: @x",
