@@ -47,7 +47,23 @@ def test_a_duration_is_read_in_every_form(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "-5", "-5s", "abc", "nan", "inf", "1e5", "9" * 600, "9" * 600 + "s", "5 secs later", "5month", "P", "PT", "5ſ", "²"],
+    [
+        "",
+        "-5",
+        "-5s",
+        "abc",
+        "nan",
+        "inf",
+        "1e5",
+        "9" * 600,
+        "9" * 600 + "s",
+        "5 secs later",
+        "5month",
+        "P",
+        "PT",
+        "5ſ",
+        "²",
+    ],
 )
 def test_what_is_no_duration_is_none(text: str) -> None:
     """CC-33: signs, words and absurd numbers count as absent."""
