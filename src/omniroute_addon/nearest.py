@@ -25,10 +25,15 @@ def shown(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return "a mapping" if isinstance(value, dict) else "a list"
     text = value if isinstance(value, str) else _as_yaml(value)
-    if _CREDENTIAL.search(text):
+    if looks_like_credential(text):
         return f"(hidden, {len(text)} characters)"
     text = text.replace("\n", "\\n")
     return f"'{text}'" if len(text) <= _MAX_SHOWN else f"'{text[:_MAX_SHOWN]}…'"
+
+
+def looks_like_credential(text: str) -> bool:
+    """Begins as the keys of well-known providers do, carries a password, or is a long run of letters and digits."""
+    return _CREDENTIAL.search(text) is not None
 
 
 def _as_yaml(value: Any) -> str:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from .input_problems import Strict
 from .model import Auth, Category, DialectName, Endpoint
-from .nearest import shown, unknown
+from .nearest import looks_like_credential, shown, unknown
 from .peers import is_loopback
 from .verdicts.schema import RuleLists
 
@@ -48,6 +48,8 @@ _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 
 def check_id(value: str) -> str:
     """A provider's or connection's name: safe in file names, headers and logs."""
+    if looks_like_credential(value):
+        raise ValueError("the id looks like a credential. Choose a name that may be shown.")
     if not _ID.fullmatch(value):
         raise ValueError(
             f"the id {shown(value)} cannot be used. Use 1 to 64 lower-case letters, digits, '.', '_' or '-', "

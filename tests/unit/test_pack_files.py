@@ -91,10 +91,33 @@ def test_in_a_wheel_the_packs_lie_inside_the_package(monkeypatch: pytest.MonkeyP
     assert bundled_rules() == tmp_path / "rules"
 
 
-NAMES = """
-    id hosts endpoints url aliases auth header query headers traits classify restate when unless kind status text
-    examples phrases openai-chat quota_families source checked category json
-""".split()
+NAMES = [
+    "id",
+    "hosts",
+    "endpoints",
+    "url",
+    "aliases",
+    "auth",
+    "header",
+    "query",
+    "headers",
+    "traits",
+    "classify",
+    "restate",
+    "when",
+    "unless",
+    "kind",
+    "status",
+    "text",
+    "examples",
+    "phrases",
+    "openai-chat",
+    "quota_families",
+    "source",
+    "checked",
+    "category",
+    "json",
+]
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -161,13 +161,19 @@ def test_a_wrong_fact_gets_its_sentence(text: str, wanted: str) -> None:
     assert problem(text) == wanted
 
 
-@pytest.mark.parametrize("id_", ["Acme", "a b", "-a", "a-", "", "ä", "a" * 65])
+@pytest.mark.parametrize("id_", ["Acme", "a b", "-a", "a-", "", "ä", "a b " * 17])
 def test_an_id_is_safe_in_file_names_headers_and_logs(id_: str) -> None:
     _, problems = read_pack(f"id: '{id_}'".encode(), file="p.yaml", stem="p")
     shown = id_ if len(id_) < 61 else f"{id_[:60]}…"
     assert problems == [
         f"p.yaml:1:5: the id '{shown}' cannot be used. Use 1 to 64 lower-case letters, digits, '.', '_' or '-', "
         "with a letter or digit first and last."
+    ]
+
+
+def test_an_id_that_looks_like_a_credential_is_refused_without_being_repeated() -> None:
+    assert read_pack(b"id: sk-planted-0123456789abcdef", file="p.yaml", stem="p")[1] == [
+        "p.yaml:1:5: the id looks like a credential. Choose a name that may be shown."
     ]
 
 
