@@ -19,6 +19,7 @@ from omniroute_addon.testing.upstream import closed_port
 
 FAULTS = ["rate limit", "quota as 403", "error in a 200", "refused"]
 _QUOTA = "You exceeded your current quota, please check your plan and billing details."
+_QUICK = {"settings": {"retry_pause_ms": 1}}
 _PROVIDERS: dict[DialectName, str] = {
     "openai-chat": "openai",
     "openai-responses": "openai",
@@ -47,7 +48,9 @@ class Scene:
         assert upstream.unscripted == []
         assert flow.response is not None
         assert flow.response.headers["x-omniroute-connection"] == "b"
-        assert flow.response.headers["x-omniroute-attempts"] == "2"
+        # A refused connection is tried again in place before it is left (issue 2, point 14).
+        attempts = int(flow.response.headers["x-omniroute-attempts"])
+        assert attempts > 2 if self.fault == "refused" else attempts == 2
         assert self.key not in str([request.headers for request in upstream.requests])
 
 
@@ -69,7 +72,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenScene]:
             refused = {"base_url": f"http://127.0.0.1:{stack.enter_context(closed_port())}"}
             first = {"id": "a", "priority": 1, **(refused if fault == "refused" else {})}
             second = {"id": "b", "priority": 2}
-            opened = await stack.enter_async_context(stage(first, second, provider=_PROVIDERS[dialect]))
+            opened = await stack.enter_async_context(stage(first, second, provider=_PROVIDERS[dialect], config=_QUICK))
             scene = Scene(stage=opened, fault=fault)
             if fault != "refused":
                 opened.upstream.script(_broken(dialect, fault, stream=stream), key="sk-a")
