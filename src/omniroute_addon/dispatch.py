@@ -68,8 +68,8 @@ def install(master: Master) -> Callable[[], None] | None:
                 for _, handler in manager._iter_hooks(chain[place], event):
                     result = handler(*args)
                     if result is not None and inspect.isawaitable(result):
-                        await result
                         waited = True
+                        await result
             except exceptions.AddonHalt:
                 return
             except Exception:

@@ -425,6 +425,20 @@ async def test_what_changed_while_a_handler_was_awaited_is_noticed_in_the_same_e
     assert await same(scene) == [("later", "async")]
 
 
+async def test_what_changed_before_an_awaited_handler_failed_is_noticed_too() -> None:
+    async def scene(s: Scene) -> None:
+        async def slow(data: Any) -> None:
+            await asyncio.sleep(0)
+            setattr(later, PING, s.says("later"))
+            raise ValueError("oh no")
+
+        s.add("slow", slow)
+        later = s.add("later")
+        await s.ping()
+
+    assert (await same(scene))[1:] == [("later", "async")]
+
+
 async def test_the_documented_difference_is_this_one() -> None:
     async def scene(s: Scene) -> None:
         def teach(data: Any) -> None:
@@ -503,7 +517,7 @@ def play(s: Scene, seed: int, kinds: list[str]) -> Callable[[], Awaitable[None]]
     return act
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 2**32), kinds=st.lists(st.sampled_from(HANDLERS), min_size=1, max_size=12))
 def test_any_sequence_of_events_and_changes_looks_the_same(seed: int, kinds: list[str]) -> None:
     async def scene() -> None:
