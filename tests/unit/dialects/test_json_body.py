@@ -52,7 +52,9 @@ json_objects = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | 
 
 
 @given(json_objects, st.text(max_size=10), st.sampled_from([None, 2, "\t"]), st.booleans(), st.booleans())
-def test_only_the_model_changes(value: dict[str, object], new: str, indent: int | str | None, asc: bool, bom: bool) -> None:
+def test_only_the_model_changes(
+    value: dict[str, object], new: str, indent: int | str | None, asc: bool, bom: bool
+) -> None:
     value = value | {"model": "OLD-é", "z": "é"}
     text = ("\ufeff" if bom else "") + json.dumps(value, indent=indent, ensure_ascii=asc)
     old = json.dumps("OLD-é", ensure_ascii=asc)

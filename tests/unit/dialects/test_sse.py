@@ -35,7 +35,9 @@ def test_one_crlf_is_not_a_blank_line() -> None:
     assert split([b"event: x\r\ndata: a\r\n"]) == ([], b"event: x\r\ndata: a\r\n")
 
 
-fragments = st.lists(st.sampled_from([b"data: x", b"\n", b"\r\n", b"\r", b"\n\n", b": c", b"\xef\xbb\xbf", "é".encode()]))
+fragments = st.lists(
+    st.sampled_from([b"data: x", b"\n", b"\r\n", b"\r", b"\n\n", b": c", b"\xef\xbb\xbf", "é".encode()])
+)
 
 
 @given(fragments, st.data())
