@@ -65,8 +65,8 @@ def answer_from_wire(
     """Play an answer to the watch of an attempt.
 
     `body` is as received, with its content coding; a stream arrives event by event. Status 0 is an attempt without an
-    answer, `body` then the transport's own text. `dialect` is the door's; without one (no model call) an answer that is
-    no error is a success that nobody reads.
+    answer, `body` then the transport's own text. `dialect` is the door's; without one (no model call) the proxy would
+    pass a 2xx on unread, so it is taken as it is.
     """
     door = dialect or "openai-chat"
     call = ModelCall(provider="", dialect=door, model="", stream=stream)
@@ -78,7 +78,7 @@ def answer_from_wire(
         return Heard(answer=watch.broke(text, transport_fault(text)).answer, committed=False, failed=True)
     whole = Answer(status=status, headers=dict(headers), body=body[:JUDGED_BYTES], stream=stream)
     if dialect is None and status < 400:
-        return Heard(answer=whole, committed=True, failed=False)
+        return Heard(answer=whole, committed=False, failed=False)
     watch.head(status, _wire(headers), 0.0)
     decision: Decision = None
     for chunk in _chunks(body, stream=stream):
