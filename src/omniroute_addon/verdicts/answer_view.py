@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from omniroute_addon.model import Answer, Category
 
-from .error_fields import ErrorFields, embedded_status, error_fields, fields_of_fragment, is_error
+from .error_fields import ErrorFields, embedded_status, error_fields, fields_of_fragment, implied_status, is_error
 from .event_stream import StreamFacts, read_stream
 from .text_match import MAX_TEXT, Text
 
@@ -95,7 +95,7 @@ def view(answer: Answer, *, provider: str | None, category: Category | None, dia
     else:
         error = not good or stream.error or is_error(document)
         fields = error_fields(document) if error else _NO_FIELDS
-    embedded = embedded_status(document) if good and error else None
+    embedded = (embedded_status(document) or implied_status(fields)) if good and error else None
     status = answer.status if not (good and error) else embedded or 502
     if kind := answer.headers.get("x-amzn-errortype"):
         fields.types.append(kind.partition(":")[0].strip())

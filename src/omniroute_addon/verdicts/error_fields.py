@@ -73,6 +73,38 @@ _CONTAINERS: Final = frozenset(
         "statusdetails",
     }
 )
+_IMPLIED: Final = {
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "unauthenticated": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "permission_denied": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "rate_limited": 429,
+    "insufficient_quota": 429,
+    "usage_limit_reached": 429,
+    "too_many_requests": 429,
+    "resource_exhausted": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "internal": 500,
+    "unavailable": 503,
+    "service_unavailable_error": 503,
+    "deadline_exceeded": 504,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Error words that are the name of a status, in the dialects' own documents."""
 _ANY_STATUS = re.compile(r"[45]\d\d")
 _PAIR = re.compile(r'"(code|type|status|error_code|reason)"\s*:\s*"([^"\\]{1,120})"')
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
@@ -171,6 +203,14 @@ def is_error(document: Any) -> bool:
         return True
     said = any(isinstance(document.get(key), str) for key in ("message", "msg", "detail", "title"))
     return said and (embedded_status(document) is not None or not document.get("data")) and bool(document.get("code"))
+
+
+def implied_status(found: ErrorFields) -> int | None:
+    """The status that the error's own type or code stands for: an event of a stream carries no number."""
+    for name in (*found.types, *found.codes, *found.names):
+        if (status := _IMPLIED.get(name.lower())) is not None:
+            return status
+    return None
 
 
 def _answers(document: dict[str, Any]) -> bool:
