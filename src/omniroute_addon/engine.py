@@ -54,6 +54,8 @@ from .wire import (
 log = logging.getLogger(__name__)
 
 _UNREACHABLE = ("network", "timeout")
+_PROVIDERS_FAULT = ("server_error", "overloaded", "timeout")
+"""Said with 500 to 504 these hold for everybody at that address; a 529 or an error inside a stream may be one key's."""
 _MAX_WAITS = 100
 """Rounds of the hook `wait` in one call: a plugin that always says 'in 0 s' must not spin for ever."""
 
@@ -282,7 +284,7 @@ class Engine:
         ex.spent.add(target.key)
         if verdict.scope in ("connection", "egress_ip"):
             ex.spent |= {t.key for t in ex.targets if t.connection.id == target.connection.id}
-        if verdict.kind == "server_error" and answer.status >= 500:
+        if verdict.kind in _PROVIDERS_FAULT and 500 <= answer.status <= 504 and answer.phase != "stream":
             ex.spent |= {t.key for t in ex.targets if _origin(t) == _origin(target)}
         return verdict
 

@@ -393,7 +393,6 @@ class AttemptStream(HttpStream):
             response.headers[name.decode()] = value.decode()
         if self.watch.streams:
             response.stream = True
-            _frame_for_http1(self.flow.request, response)
         self.flow.error = None
         self.flow.comment = self.exchange.comment()
         yield from self.state_wait_for_response_headers(self._head)
@@ -407,6 +406,12 @@ class AttemptStream(HttpStream):
             yield from self._ended(ResponseEndOfMessage(self.stream_id))
         else:
             yield from self._arm()
+
+    def start_response_stream(self) -> Commands:
+        # Only here: before its own check of the head, mitmproxy refuses this header in an HTTP/2 answer.
+        if self.exchange is not None and self.flow.response is not None:
+            _frame_for_http1(self.flow.request, self.flow.response)
+        yield from super().start_response_stream()
 
     def _ended(self, event: ResponseEndOfMessage | ResponseProtocolError) -> Commands:
         """The upstream said its last word after commit. Nothing is replayed; a broken stream ends with an error."""
