@@ -23,8 +23,8 @@ START_S = 30
 
 def omniroute(*arguments: str) -> str:
     """Run the command and return what it printed."""
-    done = subprocess.run([BIN / "omniroute", *arguments], check=True, capture_output=True, text=True)
-    assert done.stdout.strip(), f"omniroute {' '.join(arguments)} printed nothing"
+    done = subprocess.run([BIN / "omniroute", *arguments], check=False, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.strip(), f"omniroute {' '.join(arguments)}: {done}"
     print(f"omniroute {' '.join(arguments)}: {done.stdout.splitlines()[0]}")
     return done.stdout.strip()
 
@@ -48,6 +48,15 @@ def ask(proxy: int, upstream: int) -> http.client.HTTPResponse:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
+
+
+def only_on_loopback(port: int) -> bool:
+    """All of 127.* is this machine on Linux: a socket that is bound to 127.0.0.1 refuses 127.0.0.2, any other does not."""
+    try:
+        socket.create_connection(("127.0.0.2", port), timeout=2).close()
+    except OSError:
+        return True
+    return False
 
 
 @contextlib.contextmanager
@@ -78,6 +87,7 @@ def main(folder: Path) -> None:
             with running(*start, "--listen-port", str(port), "--set", f"confdir={folder / 'ca'}"):
                 answer = ask(port, upstream)
                 assert answer.status == 200, answer.status
+                assert only_on_loopback(port), "it listens on every interface"
     print("the wheel works")
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from openai import AsyncOpenAI
+
 from omniroute_addon.model import Story
 from omniroute_addon.testing.proxy import RunningProxy, running_proxy
 from omniroute_addon.testing.script import Pause, Reply, json_reply
@@ -22,6 +24,7 @@ from omniroute_addon.testing.upstream import FakeUpstream, closed_port
 
 HERE = Path(__file__).resolve().parent
 MODEL = "gpt-5.2"
+WIDTH = 88
 QUESTION = "Why did my agent not notice?"
 WORDS = (
     "Because the proxy kept your request, tried the next connection each time one broke, "
@@ -42,16 +45,16 @@ CONFIG = {
             "connections": ["free-gateway", "team-openrouter", "old-deepseek", "paid-openai"],
         }
     ],
-    # A refused connection would be tried again after a pause; the demo has another one to go to.
-    "settings": {"own_credential": "never"},
+    # An overload or a refused connection would first be tried again in place; here every attempt is another connection.
+    "settings": {"retries_in_place": 0},
 }
 
 EXPECTED = [
-    ("free-gateway", "quota_exhausted", "403, a lie: the quota is used up, which is a 429"),
-    ("team-openrouter", "overloaded", "200, then an error event inside the stream"),
-    ("old-deepseek", "network", "connection refused"),
+    ("free-gateway", "quota_exhausted", 429, "403, a lie: the quota is used up, which is a 429"),
+    ("team-openrouter", "overloaded", 503, "200, then an error event inside the stream"),
+    ("old-deepseek", "network", 502, "connection refused"),
 ]
-"""Connection, kind of the verdict, and what the fake did, in the order in which they must fail."""
+"""Connection, kind and status of the verdict, and what the fake did, in the order in which they must fail."""
 
 
 # ---------------------------------------------------------------- the fakes
@@ -96,6 +99,7 @@ class Screen:
     """Plain lines; colour on a terminal only, and only characters that the output can show."""
 
     started: float = field(default_factory=time.monotonic)
+    column: int = 0
     colour: bool = field(default_factory=lambda: sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     ascii: bool = field(default_factory=lambda: not _can_show("─✗✓→"))
 
@@ -142,6 +146,10 @@ class Screen:
         self.line()
 
     def word(self, text: str) -> None:
+        if self.column + len(text) > WIDTH:
+            print("\n  ", end="")
+            self.column = 0
+        self.column += len(text)
         print(self.plain(self.paint(text, "36")), end="", flush=True)
 
 
@@ -158,8 +166,6 @@ def _can_show(text: str) -> bool:
 
 async def ask(screen: Screen, proxy: RunningProxy) -> str:
     """What any program does: it knows of no proxy, only its environment does. Returns the answer."""
-    from openai import AsyncOpenAI
-
     os.environ |= {"HTTPS_PROXY": proxy.url, "SSL_CERT_FILE": str(proxy.ca_file), "OPENAI_API_KEY": "client-key"}
     for name in ("NO_PROXY", "no_proxy", "https_proxy", "ALL_PROXY", "all_proxy", "OPENAI_BASE_URL"):
         os.environ.pop(name, None)
@@ -213,8 +219,8 @@ async def main() -> int:
         flow = await proxy.finished(1)
     screen.line(f"  The client saw one answer, status {flow.response.status_code}. mitmproxy's comment on it:")
     screen.line("  " + screen.paint(flow.comment.replace("\n", "\n  "), "2"))
-    failures = [(s.attempt.target.connection.id, s.verdict.kind) for s in told.stories]
-    wanted = [(connection, kind) for connection, kind, _ in EXPECTED]
+    failures = [(s.attempt.target.connection.id, s.verdict.kind, s.verdict.status) for s in told.stories]
+    wanted = [row[:3] for row in EXPECTED]
     if failures != wanted or answer != WORDS:
         screen.line(f"\n  This is not what should have happened: {failures} instead of {wanted}")
         return 1
@@ -222,7 +228,7 @@ async def main() -> int:
 
 
 def _what(number: int) -> str:
-    return EXPECTED[number - 1][2] if number <= len(EXPECTED) else "unexpected"
+    return EXPECTED[number - 1][3] if number <= len(EXPECTED) else "unexpected"
 
 
 if __name__ == "__main__":

@@ -69,16 +69,16 @@ def commands() -> str:
 
     from omniroute_addon.cli import cli
 
-    def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[str]:
-        context = click.Context(command, info_name=" ".join(words), terminal_width=100, max_content_width=100)
-        yield f"## `{' '.join(words)}`\n\n```text\n{command.get_help(context).strip()}\n```"
+    def walk(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
+        context = click.Context(
+            command, parent, name, terminal_width=100, max_content_width=100, **command.context_settings
+        )
+        yield f"## `{context.command_path}`\n\n```text\n{command.get_help(context).strip()}\n```"
         if isinstance(command, click.Group):
-            for name in command.list_commands(context):
-                child = command.get_command(context, name)
-                assert child
-                yield from walk(child, (*words, name))
+            for child in command.list_commands(context):
+                yield from walk(command.commands[child], child, context)
 
-    return "\n\n".join(walk(cli, ("omniroute",)))
+    return "\n\n".join(walk(cli, "omniroute", None))
 
 
 # ---------------------------------------------------------------- settings and options

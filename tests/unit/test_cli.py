@@ -18,6 +18,7 @@ from omniroute_addon.cli.run import EXPLICIT_MODES, hint, read_options
 from omniroute_addon.cli.trust import own_authority, write_bundle
 
 GOOD = "connections:\n  - {id: work, provider: anthropic, key: env:TEST_KEY}\nsettings: {retries_in_place: 1}\n"
+LOOPBACK = ["--set", "listen_host=127.0.0.1"]
 PACK = "id: acme\nhosts: [api.acme.example]\nendpoints:\n  openai-chat: https://api.acme.example/v1/chat/completions\n"
 
 
@@ -41,8 +42,10 @@ def omniroute(*arguments: str | Path) -> Result:
 def test_help_names_every_command_in_one_whole_line() -> None:
     result = omniroute("--help")
     assert result.exit_code == 0
-    assert "..." not in result.output.partition("Commands:")[2]
-    assert cli.commands.keys() >= {"check", "path", "plugins", "providers", "run", "schema"}
+    ours = {"check", "path", "plugins", "providers", "run", "schema"}
+    listed = [line.split(maxsplit=1) for line in result.output.partition("Commands:")[2].strip().splitlines()]
+    assert ours <= {name for name, _ in listed} == cli.commands.keys()
+    assert [text for name, text in listed if name in ours and text.endswith("...")] == []
 
 
 def test_version_is_the_packages() -> None:
@@ -294,14 +297,21 @@ def test_run_gives_every_option_to_mitmdump(mitmdump: list[list[str]], tmp_path:
     options = ["-p", "9000", "--set", f"confdir={tmp_path}", "--mode", "regular", "~u openai"]
     result = omniroute("run", *options)
     assert result.exit_code == 0
-    assert mitmdump == [["-s", str(SCRIPT), *options]]
+    assert mitmdump == [["-s", str(SCRIPT), *LOOPBACK, *options]]
     assert "export HTTPS_PROXY=http://127.0.0.1:9000" in result.stderr
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize("options", [["--set", "listen_host=0.0.0.0"], ["--set=listen_host=0.0.0.0"]])
+def test_run_sets_no_second_address_beside_the_users(mitmdump: list[list[str]], options: list[str]) -> None:
+    """mitmproxy refuses an option that is set twice."""
+    omniroute("run", "-q", *options)
+    assert mitmdump == [["-s", str(SCRIPT), "-q", *options]]
+
+
 def test_run_is_silent_when_asked(mitmdump: list[list[str]]) -> None:
     assert omniroute("run", "-q").stderr == ""
-    assert mitmdump == [["-s", str(SCRIPT), "-q"]]
+    assert mitmdump == [["-s", str(SCRIPT), *LOOPBACK, "-q"]]
 
 
 def test_run_starts_although_no_certificate_can_be_written(mitmdump: list[list[str]], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import get_args
 
+import click
 import pytest
 
 from omniroute_addon import hookspecs
@@ -66,7 +67,13 @@ def test_every_hook_is_documented_with_its_exact_signature(name: str) -> None:
     assert f"```python\n{written[1]}\n```" in text("docs/hooks.md")
 
 
-@pytest.mark.parametrize("name", cli.commands)
+def _commands(group: click.Group, *words: str) -> list[str]:
+    names = [(*words, name) for name in group.commands]
+    below = [_commands(c, *words, n) for n, c in group.commands.items() if isinstance(c, click.Group)]
+    return [" ".join(name) for name in names] + [name for found in below for name in found]
+
+
+@pytest.mark.parametrize("name", _commands(cli))
 def test_every_command_is_documented(name: str) -> None:
     assert f"## `omniroute {name}`" in text("docs/commands.md")
 

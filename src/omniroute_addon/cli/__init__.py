@@ -14,6 +14,7 @@ from .check import check
 from .path import path
 from .plugins import plugins
 from .providers import providers
+from .rules import rules
 from .run import run
 from .schema import schema
 
@@ -43,7 +44,7 @@ def cli() -> None:
     logging.getLogger("omniroute_addon").addHandler(logging.NullHandler())
 
 
-for command in (run, path, check, providers, plugins, schema):
+for command in (run, path, check, providers, rules, plugins, schema):
     cli.add_command(command)
 
 

@@ -21,18 +21,19 @@ def check(files: Files) -> None:
     from omniroute_addon.errors import InputError
 
     loaded = files.load()
+    book = files.rule_book(loaded)
     plugins = files.plugin_host(loaded.config.settings).plugins()
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     problems = [
         *loaded.problems,
+        *book.problems,
         *(f"plugin {p.name} ({p.origin}): {p.detail}" for p in plugins if p.state == "broken"),
     ]
     if problems:
         raise InputError([*problems, _count(len(problems), "problem")])
 
     config, packs = loaded.config, loaded.packs
-    rules = sum(len(f.lists.restate) + len(f.lists.classify) for owned in packs.rules.values() for f in owned)
     changed = sum(source.origin != "default" for source in config.sources.values())
     for name, text, place in (
         (
@@ -41,7 +42,7 @@ def check(files: Files) -> None:
             f"{_count(changed, 'setting')} changed",
             files.config_path,
         ),
-        ("packs", f"{_count(len(packs.providers), 'provider')}, {_count(rules, 'rule')}", files.rules_folder),
+        ("packs", f"{_count(len(packs.providers), 'provider')}, {_count(len(book.rules), 'rule')}", files.rules_folder),
         ("plugins", ", ".join(_states(p.state for p in plugins)), files.plugins_folder),
     ):
         click.echo(f"{name:<14} {text:<44} {_shown(place)}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from omniroute_addon.plugin_host import PluginHost
     from omniroute_addon.reload import Loaded
     from omniroute_addon.settings import Settings
+    from omniroute_addon.verdicts import RuleBook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,25 +47,34 @@ class Files:
 
     def load(self) -> Loaded:
         """Everything that people write, and every problem in it. Never raises for what they wrote."""
-        from omniroute_addon.pack_files import PackFolder
-        from omniroute_addon.packs import bundled_rules
+        from omniroute_addon.pack_files import pack_folders
         from omniroute_addon.reload import Sources
 
-        folders = (PackFolder(path=bundled_rules(), label="rules"), PackFolder(path=self.rules_folder))
-        return Sources(config=self.config_path, folders=folders, required=self.config is not None).load()
+        return Sources(
+            config=self.config_path, folders=pack_folders(self.rules), required=self.config is not None
+        ).load()
 
     def packs(self) -> Packs:
         """The packs. Raises InputError when one of them cannot be used."""
         from omniroute_addon.errors import InputError
-        from omniroute_addon.pack_files import PackFolder
-        from omniroute_addon.packs import bundled_rules, load_packs
+        from omniroute_addon.pack_files import pack_folders
+        from omniroute_addon.packs import load_packs
 
-        packs, problems = load_packs(
-            (PackFolder(path=bundled_rules(), label="rules"), PackFolder(path=self.rules_folder))
-        )
+        packs, problems = load_packs(pack_folders(self.rules))
         if problems:
             raise InputError(problems)
         return packs
+
+    @staticmethod
+    def rule_book(loaded: Loaded) -> RuleBook:
+        """The rules that follow from what was loaded, and what is wrong with them."""
+        from omniroute_addon.verdicts import RuleBook
+
+        return RuleBook.build(
+            loaded.packs.rules,
+            categories={provider.id: provider.category for provider in loaded.packs.providers.values()},
+            operator=loaded.config.operator_rules,
+        )
 
     def plugin_host(self, settings: Settings) -> PluginHost:
         """All plugins, loaded as the proxy loads them."""

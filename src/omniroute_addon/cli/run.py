@@ -76,6 +76,16 @@ Then start it as always. Ctrl-C here ends the proxy.
 """
 
 
+def loopback(options: list[str]) -> list[str]:
+    """What keeps mitmproxy on this machine unless somebody says otherwise (`design.md` §7.1).
+
+    A script is loaded when mitmproxy is about to listen already, too late to choose the address. `--set` comes before
+    mitmproxy's own configuration file and `--listen-host`, so both still win; given twice it would be refused.
+    """
+    said = any(option.removeprefix("--set=").startswith("listen_host") for option in options)
+    return [] if said else ["--set", "listen_host=127.0.0.1"]
+
+
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[MITMPROXY OPTIONS]...")
 def run(options: tuple[str, ...]) -> None:
@@ -92,5 +102,5 @@ def run(options: tuple[str, ...]) -> None:
             click.echo(f"No certificate could be written to {listening.confdir}: {error.strerror}.", err=True)
     from mitmproxy.tools.main import mitmdump
 
-    sys.argv = ["mitmdump", "-s", str(SCRIPT), *arguments]  # mitmproxy looks at it when it explains an error
+    sys.argv = ["mitmdump", "-s", str(SCRIPT), *loopback(arguments), *arguments]  # mitmproxy explains errors by it
     mitmdump(sys.argv[1:])
