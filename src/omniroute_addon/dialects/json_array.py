@@ -51,10 +51,9 @@ class JsonArraySplitter:
         self._scanned = at - start
         if self._long or len(self._buffer) > self._limit:
             self._long = True
-            if self._buffer:
-                pieces.append(Piece(self._buffer, long=True, ends=False))
-                self._scanned -= len(self._buffer)
-                self._buffer = b""
+            pieces.append(Piece(self._buffer, long=True, ends=False))
+            self._scanned -= len(self._buffer)
+            self._buffer = b""
         return pieces
 
     def rest(self) -> bytes:

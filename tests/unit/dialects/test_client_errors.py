@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omniroute_addon.dialects import ClientError, dialect
@@ -189,6 +189,7 @@ def test_a22_an_overflow_is_worded_so_that_an_agent_compacts(name: DialectName, 
 
 
 @pytest.mark.parametrize("name", DIALECTS)
+@settings(deadline=None, max_examples=60)
 @given(message=st.text(st.characters(), max_size=30) | st.just("a\ud800\x00\n\n\udc00\ud83d\ude00"))
 def test_any_message_gives_valid_json_in_one_frame(name: DialectName, message: str) -> None:
     """Also our own reader sees an error in what we write."""

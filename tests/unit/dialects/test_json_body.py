@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omniroute_addon.dialects import json_body
@@ -39,6 +39,7 @@ def test_a_hostile_body_gets_one_sentence(body: bytes, sentence: str) -> None:
     assert str(raised.value) == sentence
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=60) | st.text(alphabet='{}[]":,0 \\ntrue', max_size=40).map(str.encode))
 def test_any_bytes_are_read_as_json_does_or_refused(body: bytes) -> None:
     try:
@@ -51,6 +52,7 @@ def test_any_bytes_are_read_as_json_does_or_refused(body: bytes) -> None:
 json_objects = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5))
 
 
+@settings(deadline=None, max_examples=60)
 @given(json_objects, st.text(max_size=10), st.sampled_from([None, 2, "\t"]), st.booleans(), st.booleans())
 def test_only_the_model_changes(
     value: dict[str, object], new: str, indent: int | str | None, asc: bool, bom: bool
@@ -67,7 +69,7 @@ def test_a_nested_model_is_not_touched() -> None:
 
 
 def test_a_body_without_model_cannot_be_renamed() -> None:
-    with pytest.raises(ValueError, match="^the request body names no model that could be replaced$"):
+    with pytest.raises(ValueError, match=r"^the request body names no model that could be replaced$"):
         json_body.replace_model(b"{}", "y")
 
 

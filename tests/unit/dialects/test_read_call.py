@@ -115,5 +115,5 @@ def test_a_model_in_the_path_is_renamed_there() -> None:
 
 
 def test_a_path_without_model_cannot_be_renamed() -> None:
-    with pytest.raises(ValueError, match="^the request path names no model that could be replaced$"):
+    with pytest.raises(ValueError, match=r"^the request path names no model that could be replaced$"):
         dialect("gemini").rename_model(path="/v1beta/models", body=b"{}", model="x")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omniroute_addon.dialects import ClientError, FrameClass, StreamReader, dialect
@@ -55,7 +56,10 @@ GEMINI = sse(
     {"candidates": [{"content": {"parts": [{"text": '"finishReason":"STOP"'}]}}]},
     {"candidates": [{"content": {"parts": [{"text": "."}]}, "finishReason": "STOP"}]},
 ).replace(b"\n", b"\r\n")
-GEMINI_ARRAY = b'[{"candidates": [{"content": {"parts": [{"text": "H}]\\"i"}]}}]}\n,\r\n{"candidates": [{"finishReason": "STOP"}]}\n]'
+GEMINI_ARRAY = (
+    b'[{"candidates": [{"content": {"parts": [{"text": "H}]\\"i"}]}}]}'
+    b'\n,\r\n{"candidates": [{"finishReason": "STOP"}]}\n]'
+)
 CHAT_ERROR = sse(chunk(content="Hi"), chunk(content=TRICKY), {"error": {"message": "m", "code": 429}})
 STREAMS: list[tuple[DialectName, bytes]] = [
     ("openai-chat", CHAT),
@@ -70,7 +74,7 @@ STREAMS: list[tuple[DialectName, bytes]] = [
 
 def chunks(whole: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted(cuts), len(whole)]
-    return [whole[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [whole[a:b] for a, b in pairwise(edges)]
 
 
 def facts(reader: StreamReader) -> tuple[object, ...]:
@@ -80,6 +84,7 @@ def facts(reader: StreamReader) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(("name", "whole"), STREAMS)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_any_cut_gives_the_same_frames_and_the_same_end(name: DialectName, whole: bytes, data: st.DataObject) -> None:
     """ST-1"""
@@ -90,6 +95,7 @@ def test_any_cut_gives_the_same_frames_and_the_same_end(name: DialectName, whole
 
 
 @pytest.mark.parametrize(("name", "whole"), STREAMS)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_relay_gives_out_every_byte_and_notices_what_feed_notices(
     name: DialectName, whole: bytes, data: st.DataObject
@@ -289,6 +295,7 @@ def test_st_2_the_first_frame_may_be_long() -> None:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
+@settings(deadline=None, max_examples=60)
 @given(
     parts=st.lists(
         st.binary(max_size=60) | st.sampled_from([CHAT, GEMINI, b"\n\n", b"data: ", b"[", b'{"a":']), max_size=6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omniroute_addon.dialects.sse import Piece, SseEvent, SseSplitter, parse_event
@@ -40,6 +40,7 @@ fragments = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(fragments, st.data())
 def test_st_1_any_cut_gives_the_same_frames(parts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(parts)
@@ -50,6 +51,7 @@ def test_st_1_any_cut_gives_the_same_frames(parts: list[bytes], data: st.DataObj
     assert b"".join(piece.raw for piece in pieces) + rest == whole
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=200), st.integers(1, 40), st.integers(1, 20))
 def test_st_2_no_more_than_the_limit_and_a_line_end_is_kept_of_an_unfinished_frame(
     whole: bytes, size: int, limit: int
