@@ -206,14 +206,15 @@ class _Starter:
 
 def _master(wanted: dict[str, Any]) -> DumpMaster:
     opts = Options()
-    opts.update_defer(**{name: value for name, value in wanted.items() if name in opts})
+    built_in = {name: value for name, value in wanted.items() if name in opts}
+    opts.update(**built_in)
     master = DumpMaster(opts, with_termlog=False, with_dumper=False)
     # mitmproxy's check ends the process with sys.exit at the first error in the log; a test wants an exception.
     check = master.addons.get("errorcheck")
     check.finish()
     master.addons.remove(check)
-    # Options of addons that are not there yet wait until these are loaded.
-    opts.update_defer(**wanted)
+    # mitmproxy's addons hear of their options only once they are all there; ours wait until it is loaded.
+    opts.update_defer(**{name: value for name, value in wanted.items() if name not in built_in})
     return master
 
 
