@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from omniroute_addon.dialects.json_array import JsonArraySplitter, element
 
-values = st.fixed_dictionaries({"a": st.text(alphabet='"\\{}[],é
-', max_size=6), "b": st.sampled_from([[], [[{}]], {"]": "}"}])})
+texts = st.text(alphabet='"\\{}[],é\n', max_size=6)
+values = st.fixed_dictionaries({"a": texts, "b": st.sampled_from([[], [[{}]], {"]": "}"}])})
 
 
 @settings(deadline=None, max_examples=60)
