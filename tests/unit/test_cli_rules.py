@@ -82,7 +82,7 @@ def flow(body: bytes, *, status: int = 418, host: str = "api.acme.example", stre
 
 def record(path: Path, *flows: http.HTTPFlow) -> str:
     with path.open("wb") as file:
-        writer = FlowWriter(file)
+        writer = FlowWriter(file)  # type: ignore[no-untyped-call]
         for each in flows:
             writer.add(each)
     return str(path)

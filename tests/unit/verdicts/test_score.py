@@ -127,7 +127,13 @@ def test_each_costly_mistake_has_its_name(expect: dict[str, Any], got: dict[str,
 def test_what_the_case_calls_debatable_is_no_mistake() -> None:
     note = "[debatable: terminal=true, retry_other=false, breaker=true, scope=provider, retry_after_s=9] LOOK-ALIKE: x"
     of = case(note=note, scope="model")
-    got = {"terminal": True, "retry_other": False, "breaker": True, "scope": "provider", "retry_after_s": 9.0}
+    got: dict[str, Any] = {
+        "terminal": True,
+        "retry_other": False,
+        "breaker": True,
+        "scope": "provider",
+        "retry_after_s": 9.0,
+    }
     assert mistakes(judged(of, **got)) == []
     assert mistakes(judged(case(note="LOOK-ALIKE: x", kind="overloaded"), kind="rate_limit")) == ["lookalike_misread"]
 
@@ -144,7 +150,7 @@ def test_the_macro_mean_gives_every_kind_the_same_weight() -> None:
 
 
 def test_debatable_cases_weigh_half_in_the_single_number() -> None:
-    wrong = {"kind": "ok", "scope": "request", "retry_other": False, "terminal": True, "breaker": True}
+    wrong: dict[str, Any] = {"kind": "ok", "scope": "request", "retry_other": False, "terminal": True, "breaker": True}
     bad = judged(case("b", note="[debatable: kind=ok]"), retry_after_s=5.0, **wrong)
     assert weighted([judged(), bad]) == pytest.approx(2 / 3, abs=1e-4)
     assert weighted([]) == 0.0
