@@ -30,6 +30,7 @@ _GENERATORS = (
     "send_response",
     "handle_protocol_error",
     "check_killed",
+    "check_body_size",
 )
 _NEEDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (http_layers.HttpStream, (*_GENERATORS, "state_done", "state_errored", "state_uninitialized", "handle_event")),

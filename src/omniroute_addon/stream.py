@@ -22,6 +22,7 @@ import itertools
 import logging
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import mitmproxy.proxy.layers.http as http_layers
@@ -213,10 +214,28 @@ class AttemptStream(HttpStream):
         yield from self._run()
         return False
 
+    def check_body_size(self, request: bool) -> Generator[commands.Command, Any, bool]:
+        """Without `stream_large_bodies`: a model call is read whole, and how its answer travels the watch decides."""
+        options = self.context.options
+        if not options.stream_large_bodies or not self._may_be_ours():
+            return (yield from super().check_body_size(request))
+        limit = SimpleNamespace(body_size_limit=options.body_size_limit, stream_large_bodies=None)
+        self.context.options = limit  # type: ignore[assignment]
+        try:
+            return (yield from super().check_body_size(request))
+        finally:
+            self.context.options = options
+
+    def _may_be_ours(self) -> bool:
+        request = self.flow.request
+        return self.exchange is not None or self.engine.is_ours(
+            request.method, request.pretty_host, request.port, request.path
+        )
+
     def _identify(self) -> Exchange | None:
         request = self.flow.request
         host = request.pretty_host
-        if not self.engine.is_ours(request.method, host, request.port, request.path):
+        if not self._may_be_ours():
             return None
         peer = self.context.client.peername[0] if self.context.client.peername else ""
         incoming = Incoming(
