@@ -127,7 +127,7 @@ class StreamReader:
     # ------------------------------------------------------------ the end
 
     def end(self) -> StreamEnd:
-        """The upstream's bytes have ended, well or not. Call once."""
+        """The upstream's bytes have ended, well or not. Asking again gives the same answer."""
         rest = self._lead if self._splitter is None else self._splitter.rest()
         if self.framing == "sse" and not self.mid_frame and (frame := self._dialect.classify_rest(rest)):
             self._turn.take(frame)
