@@ -180,11 +180,8 @@ def _keys_of(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _field_at(model: type[BaseModel], loc: Sequence[str | int]) -> FieldInfo | None:
-    for owner in _models_at(model, loc[:-1]):
-        for name, field in owner.model_fields.items():
-            if loc[-1] in (name, field.alias):
-                return field
-    return None
+    fields = (item for owner in _models_at(model, loc[:-1]) for item in owner.model_fields.items())
+    return next((field for name, field in fields if loc[-1] in (name, field.alias)), None)
 
 
 def _models_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[type[BaseModel]]:

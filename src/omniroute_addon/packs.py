@@ -159,9 +159,8 @@ def build_packs(layers: Sequence[Sequence[PackSource]]) -> tuple[Packs, list[str
 
 
 def _unique(layer: Sequence[PackSource], problems: list[str]) -> list[PackSource]:
-    """The files of one folder without second claims to an id (`SR-9`)."""
+    """The files of one folder without second claims to an id. (Rule ids are the rule book's business.)"""
     owners: dict[str, PackSource] = {}
-    rules: dict[str, str] = {}
     for source in layer:
         first = owners.setdefault(source.owner, source)
         if first is not source:
@@ -169,13 +168,6 @@ def _unique(layer: Sequence[PackSource], problems: list[str]) -> list[PackSource
                 f"{source.file}:{source.lines.get(source.owner, 1)}:1: id '{source.owner}' is taken by {first.file}. "
                 "Give this pack another id, or merge the two files."
             )
-            continue
-        for rule in (*source.lists.restate, *source.lists.classify):
-            place = f"{source.file}:{source.lines[rule.id]}"
-            if rule.id in rules:
-                problems.append(f"{place}:1: rule id '{rule.id}' is taken in {rules[rule.id]}. Rename one of them.")
-            else:
-                rules[rule.id] = place
     return list(owners.values())
 
 

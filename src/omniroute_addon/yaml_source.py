@@ -20,7 +20,7 @@ from .nearest import shown
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_DEPTH: Final = 40
-MAX_VALUES: Final = 200_000
+MAX_VALUES: Final = 50_000
 """Values after aliases are expanded: a ten-line file of nested aliases must not become a billion (`design.md` §7.7)."""
 
 type Path = tuple[str | int, ...]
@@ -220,8 +220,8 @@ class _Reader:
         self.problems.append(f"{self._file}:{node.start_mark.line + 1}:{node.start_mark.column + 1}: {text}")
 
     def _give_up(self, node: yaml.Node, text: str) -> None:
-        if not self.gave_up:
-            self._problem(node, text)
+        """What is left is not read; so this is said once."""
+        self._problem(node, text)
         self.gave_up = True
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from omniroute_addon.input_problems import Strict, validate, value_at
 from omniroute_addon.yaml_source import read_yaml
 
 type Words = list[str]
+type Side = Annotated[Literal["left", "right"], Field(description="Where.")]
 
 
 class Other(Strict):
@@ -23,7 +24,22 @@ class Inner(Strict):
     maybe: Annotated[int, Field(ge=0)] | Literal["off"] | None = None
 
 
+type Inners = dict[str, Annotated[Inner, Field()]]
+
+
 class Outer(Strict):
+    sides: dict[Side, int] = Field(default_factory=dict)
+    endpoints: dict[Literal["here"], int] = Field(default_factory=dict)
+    named: Inners | None = None
+    even: int = 0
+
+    @field_validator("even")
+    @classmethod
+    def _even(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError("`even` must be even. Add 1.")
+        return value
+
     id: str = Field(description="A name.")
     count: int = Field(0, ge=1, le=9)
     above: float = Field(1.0, gt=0, lt=2)
@@ -67,6 +83,7 @@ def problems(text: str) -> list[str]:
         ("id: a\nshort: xxxx", "2:8: 'short' must have at most 3 characters."),
         ("id: a\ninner: 5", "2:8: 'inner' must be a mapping, not '5'. Write `name: value` lines below it."),
         ("id: a\ninner: {wort: left}", "2:9: unknown key 'wort'. Did you mean 'word'?\n  Known keys: word, "),
+        ("id: a\ninners: [{wort: x}]", "2:11: unknown key 'wort'. Did you mean 'word'?\n  Known keys: word, "),
         ("id: a\ninners: [{word: x}]", "2:17: unknown word 'x'.\n  Known words: left, right"),
         ("id: a\ninner: {test: {x: {wort: 1}}}", "2:20: unknown key 'wort'. Did you mean 'word'?\n  Known keys: word"),
         (
@@ -76,6 +93,10 @@ def problems(text: str) -> list[str]:
         ("id: a\ninner: {maybe: of}", "2:16: unknown maybe 'of'. Did you mean 'off'?\n  Known maybes: off"),
         ("id: a\nkey: 123", "2:6: 'key' must be text. Put it in quotes."),
         ("id: a\nBare: y", "2:7: 'Bare' cannot be used: string should match pattern '^x$', not 'y'."),
+        ("id: a\neven: 1", "2:7: `even` must be even. Add 1."),
+        ("id: a\nsides: {lefd: 1}", "2:9: unknown key 'lefd'. Did you mean 'left'?\n  Known keys: left, right"),
+        ("id: a\nendpoints: {her: 1}", "2:13: unknown dialect 'her'. Did you mean 'here'?\n  Known dialects: here"),
+        ("id: a\nnamed: {x: {wort: left}}", "2:13: unknown key 'wort'. Did you mean 'word'?\n  Known keys: word, "),
         ("[1]", "1:1: the file must be a mapping, not a list. Write `name: value` lines below it."),
         ("5", "1:1: the file must be a mapping, not '5'. Write `name: value` lines below it."),
     ],
@@ -83,7 +104,7 @@ def problems(text: str) -> list[str]:
 def test_each_kind_of_error_has_its_sentence(text: str, problem: str) -> None:
     found = problems(text)
     assert len(found) == 1
-    if "Known keys" in problem:
+    if "unknown key 'wort'" in problem or "unknown key 'idd'" in problem:
         assert found[0].startswith(problem)
         assert found[0].endswith("\n  Rename or remove it.")
     else:

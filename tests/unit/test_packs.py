@@ -79,6 +79,11 @@ def test_hosts_come_from_the_endpoints_when_none_are_written() -> None:
     assert found.for_host("localhost", 11435) is None
 
 
+def test_the_names_of_this_machine_are_one() -> None:
+    found = packs("id: local\nhosts: ['localhost:1', '127.0.0.1:1']\nendpoints: {openai-chat: 'http://localhost:1/x'}")
+    assert who(found, "127.0.0.1", 1, "/x") == "local openai-chat"
+
+
 def test_a_placeholder_before_the_domain_is_a_wildcard_and_a_whole_one_no_host() -> None:
     found = packs("id: az\nendpoints: {openai-chat: 'https://{resource}.azure.example/v1/chat/completions'}")
     assert found.providers["az"].hosts == ("*.azure.example",)
@@ -187,13 +192,6 @@ def test_an_id_taken_twice_in_one_folder_is_told_and_the_first_stays() -> None:
     found, problems = build_packs([[first, second]])
     assert problems == ["b.yaml:2:1: id 'acme' is taken by a.yaml. Give this pack another id, or merge the two files."]
     assert found.providers["acme"].name == "First"
-
-
-def test_a_rule_id_used_twice_is_told() -> None:
-    """SR-9"""
-    first = source("id: a\nhosts: [x.example]\nclassify:\n" + rule("r"), file="a.yaml")
-    second = source("id: b\nhosts: [y.example]\nclassify:\n" + rule("r"), file="b.yaml")
-    assert build_packs([[first, second]])[1] == ["b.yaml:4:1: rule id 'r' is taken in a.yaml:4. Rename one of them."]
 
 
 def test_a_provider_that_can_never_be_recognised_is_told_and_left_out() -> None:

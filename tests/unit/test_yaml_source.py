@@ -160,7 +160,7 @@ def test_a_billion_laughs_are_cut_short() -> None:
     document = read("\n".join(lines))
     assert not document.readable
     assert len(document.problems) == 1
-    assert "the file has more than 200000 values. Use fewer aliases, or split it." in document.problems[0]
+    assert "the file has more than 50000 values. Use fewer aliases, or split it." in document.problems[0]
 
 
 def test_what_looks_like_a_credential_is_not_repeated() -> None:
@@ -173,7 +173,7 @@ def test_it_works_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         slow = importlib.reload(yaml_source)
         assert slow.read_yaml(b"a: [1, yes]", file="f").data == {"a": [1, "yes"]}
-        assert slow.read_yaml(b"[" * 100_000, file="f").problems == (
+        assert slow.read_yaml(b"[" * 900, file="f").problems == (
             f"f:1:1: nested deeper than {MAX_DEPTH} levels. Write it flatter.",
         )
         assert "control characters are not allowed" in slow.read_yaml(b"a: \x00", file="f").problems[0]
