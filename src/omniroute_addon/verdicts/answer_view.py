@@ -165,6 +165,8 @@ def _words(fields: ErrorFields, status: int) -> str:
 
 def _without_echo(line: str) -> str:
     """A 400 quotes what it did not like; three or more words in quotes are the client's, not the provider's."""
+    if "'error'" in line or "'message'" in line:
+        return line  # another provider's error, printed as a Python mapping: all of its words are in quotes
     if found := _ECHO.search(line):
         line = line[: found.start()]
     return _QUOTED.sub(lambda match: match[0] if match[0].count(" ") < 2 else "''", line)

@@ -1,9 +1,9 @@
 """The rule book: an answer goes in, a verdict comes out, with the rule that decided.
 
-Order (`spec/05`, issue 3): the operator's rules, the provider's pack, the dialect's file, then what holds for
-Order (`spec/05`, issue 3): the operator's rules, the pack of the provider, the file of the dialect, then what holds for
-not stop the search (`SR-13`). An answer in another dialect than the door's (gateways do that) is still met by that
-dialect's own table, after the door's.
+Order (`spec/05`, issue 3): the operator's rules, the provider's pack, the dialect's file, then what holds for anybody
+(`_gateways`, `_network`, `_generic`). Within one list the first rule that matches and is not vetoed decides; a veto
+does not stop the search (`SR-13`). An answer in another dialect than the door's (gateways do that) is still met by
+that dialect's own table, after the door's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, Self
 
-from omniroute_addon.model import Answer, Category, Kind, Restatement, RetryAfter, RuleRef, Verdict
+from omniroute_addon.model import Answer, Category, Kind, Restatement, RuleRef, Verdict
 
 from .answer_view import AnswerView, view
-from .kinds import BREAKER_STATUSES, BY_KIND, BY_REASON
-from .retry_after import find_retry_after
+from .build_verdict import build_verdict, kind_of, status_for, verdict_by_status
 from .rules import Rule, by_status, compile_operator_rule, compile_rule
-from .sanitise import sanitised
 from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
 from .text_match import Written
 
@@ -35,11 +33,8 @@ DIALECT_FILES: Final[Mapping[str, str]] = {
 }
 SHARED_FILES: Final = ("_gateways", "_network", "_generic")
 _DIALECTS: Final = ("_openai", "_anthropic", "_gemini")
-_NO_RULE: Final = RuleRef(id="no-rule")
 INSIDE_SUCCESS: Final = RuleRef(id="error-inside-success")
 """Restates an error in a 2xx to the status that it names; a fact about the answer, so it is no rule of a file."""
-_NEVER_WAITS: Final[frozenset[Kind]] = frozenset({"ok", "invalid_request", "context_overflow", "content_policy"})
-"""A number in these answers is about the request: no time to wait is read from them."""
 
 
 class RuleFile(Protocol):
@@ -144,10 +139,10 @@ class RuleBook:
             if restatement is not None and restatement.rule != INSIDE_SUCCESS:
                 seen = seen.with_status(restatement.status)
             rule = self._deciding(seen, [])
-            return _verdict(answer, seen, rule, restatement, now)
+            return build_verdict(answer, seen, rule, restatement, now)
         except Exception:  # a broken rule must not cost the request; the status alone still says something
             log.exception("classification failed, judged by status %d alone", answer.status)
-            return _by_status_alone(answer, restatement)
+            return verdict_by_status(answer, restatement)
 
     def judge(self, answer: Answer, *, provider: str | None, dialect: str | None, now: float) -> Verdict:
         """Restate, then classify."""
@@ -196,7 +191,7 @@ class RuleBook:
         if 200 <= answer.status < 300:
             if not seen.error:
                 return None
-            status = seen.embedded or _status_for(self._kind_of(seen))
+            status = seen.embedded or status_for(self._kind_of(seen))
             return Restatement(from_status=answer.status, status=status, retry_after_s=None, rule=INSIDE_SUCCESS)
         if answer.status < 400 or seen.empty:
             return None
@@ -210,7 +205,7 @@ class RuleBook:
 
     def _kind_of(self, seen: AnswerView) -> Kind:
         rule = self._deciding(seen, [])
-        return _kind(rule.written) if rule else "server_error"
+        return kind_of(rule.written) if rule else "server_error"
 
     def _deciding(self, seen: AnswerView, tried: list[RuleTrace]) -> Rule[ClassifyRule] | None:
         known = seen.provider in self._classify or f"operator:{seen.provider}" in self._classify
@@ -265,102 +260,3 @@ def _first[R: (RestateRule, ClassifyRule)](
         if missed is None:
             return rule
     return None
-
-
-def _kind(rule: ClassifyRule) -> Kind:
-    return rule.kind or BY_REASON[rule.reason or "unknown"]
-
-
-def _status_for(kind: Kind) -> int:
-    status = BY_KIND[kind].status
-    return status if status >= 400 else 502
-
-
-def _verdict(
-    answer: Answer, seen: AnswerView, rule: Rule[ClassifyRule] | None, restatement: Restatement | None, now: float
-) -> Verdict:
-    written = rule.written if rule else ClassifyRule.model_construct(id="no-rule", when=[], kind=_fallback(seen.status))
-    kind = _kind(written)
-    row = BY_KIND[kind]
-    retry_after = None if kind in _NEVER_WAITS else _wait(answer, now)
-    if restatement is not None and retry_after is not None:
-        restatement = _with_wait(restatement, retry_after)
-    return Verdict(
-        kind=kind,
-        scope=written.scope or row.scope,
-        retry_other=_either(written.retry_other, row.retry_other) and not seen.output,
-        terminal=_either(written.terminal, row.terminal),
-        breaker=_either(written.breaker, _counts(kind, seen)),
-        status=written.status or _client_status(kind, seen, restatement),
-        reason=written.reason or row.reason,
-        rule=rule.ref if rule else _NO_RULE,
-        retry_after=retry_after,
-        restatement=restatement,
-        retry_same=_either(written.retry_same, row.retry_same) and not seen.output,
-        message=sanitised(seen.message),
-    )
-
-
-def _either(said: bool | None, default: bool) -> bool:
-    return default if said is None else said
-
-
-def _wait(answer: Answer, now: float) -> RetryAfter | None:
-    try:
-        return find_retry_after(answer, now=now)
-    except Exception:  # a hostile time must not cost the verdict
-        log.exception("the time to wait could not be read")
-        return None
-
-
-def _with_wait(restatement: Restatement, wait: RetryAfter) -> Restatement:
-    """`SR-22`: the upstream's own wait comes before the rule's default."""
-    return Restatement(
-        from_status=restatement.from_status,
-        status=restatement.status,
-        retry_after_s=wait.seconds,
-        rule=restatement.rule,
-    )
-
-
-def _counts(kind: Kind, seen: AnswerView) -> bool:
-    """The provider's own failure counts by its status; inside a 2xx only a broken connection does (`FC-71`)."""
-    if not BY_KIND[kind].upstream_fault:
-        return False
-    if 200 <= seen.sent_status < 300:
-        return kind == "network"
-    return seen.status in BREAKER_STATUSES
-
-
-def _client_status(kind: Kind, seen: AnswerView, restatement: Restatement | None) -> int:
-    if restatement is not None:
-        return restatement.status
-    if seen.status == 0 or (200 <= seen.status < 300 and BY_KIND[kind].upstream_fault):
-        return BY_KIND[kind].status
-    return seen.status
-
-
-def _fallback(status: int) -> Kind:
-    """The last word when no rule file is there at all."""
-    if status == 0:
-        return "network"
-    if status < 400:
-        return "ok"
-    return "server_error" if status >= 500 else "rate_limit" if status == 429 else "invalid_request"
-
-
-def _by_status_alone(answer: Answer, restatement: Restatement | None) -> Verdict:
-    status = restatement.status if restatement else answer.status
-    kind = _fallback(status)
-    row = BY_KIND[kind]
-    return Verdict(
-        kind=kind,
-        scope=row.scope,
-        retry_other=row.retry_other,
-        terminal=False,
-        breaker=row.upstream_fault and status in BREAKER_STATUSES,
-        status=status or row.status,
-        reason=row.reason,
-        rule=_NO_RULE,
-        restatement=restatement,
-    )
