@@ -7,7 +7,10 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-import trustme
+try:
+    import trustme
+except ImportError as error:
+    raise ImportError("the fakes need trustme. Install it: pip install 'omniroute-addon[testing]'") from error
 
 PROVIDER_HOSTS = (
     "api.openai.com",

@@ -96,6 +96,9 @@ class _Connection:
                 self.requests.pop(stream, None)
                 if (channel := self.channels.get(stream)) is not None:
                     channel.leave(int(event.error_code))
+            case h2.events.ConnectionTerminated():
+                for channel in self.channels.values():
+                    channel.leave(None)
             case h2.events.WindowUpdated() | h2.events.RemoteSettingsChanged():
                 for channel in self.channels.values():
                     channel.window.set()
@@ -118,6 +121,8 @@ class _Connection:
         async def respond() -> None:
             try:
                 await play(reply, request, channel)
+            except Exception as error:  # noqa: BLE001 (told to the test; the client must not wait for it)
+                self.upstream.crash(error, self.pipe)
             finally:
                 del self.channels[stream]
             if request.outcome == "complete" and reply.close_on_next:

@@ -57,6 +57,8 @@ class FakeUpstream:
         """Requests that ran into a connection being closed (`Reply.close_on_next`)."""
         self.on_accept: Manners = "serve"
         """What happens to a connection right after TCP (and TLS) are up. Change it at any time."""
+        self.crashes: list[Exception] = []
+        """What went wrong in the fake itself, such as an answer function that raised; leaving the block raises it."""
         self.port = 0
         self.book = Script()
         self._server: asyncio.Server | None = None
@@ -74,6 +76,8 @@ class FakeUpstream:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.stop()
+        if self.crashes and error is None:
+            raise self.crashes[0]
 
     async def start(self, port: int = 0) -> None:
         """Listen; `port` 0 takes a free one. A stopped upstream may be started again on its old port."""
@@ -196,7 +200,15 @@ class FakeUpstream:
             case "serve":
                 tls_object = pipe.open.get_extra_info("ssl_object")
                 is_h2 = tls_object is not None and tls_object.selected_alpn_protocol() == "h2"
-                await (serve_http2 if is_h2 else serve_http1)(pipe, self, number)
+                try:
+                    await (serve_http2 if is_h2 else serve_http1)(pipe, self, number)
+                except Exception as error:  # noqa: BLE001 (told to the test; the client must not wait for it)
+                    self.crash(error, pipe)
+
+    def crash(self, error: Exception, pipe: Pipe) -> None:
+        """Keep a fault of the fake itself for the end of the block, and drop the connection that met it."""
+        self.crashes.append(error)
+        pipe.reset()
 
 
 def _note_sni(tls_object: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:

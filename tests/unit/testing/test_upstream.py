@@ -320,3 +320,24 @@ async def test_what_the_fakes_do_not_do_is_refused():
         with pytest.raises(ConnectionError, match="HTTP/2 was wanted"):
             async with Client("https://api.openai.com", ca_file=upstream.ca_file, http2=True, dial=upstream.address):
                 raise AssertionError("unreachable")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_answer_function_that_raises_fails_the_test_and_does_not_hang_it(wire):
+    def answer(request):
+        raise ZeroDivisionError("a fault in the test itself")
+
+    with pytest.raises(ZeroDivisionError):
+        async with pair(wire) as (upstream, client):
+            upstream.script(answer)
+            assert (await client.request("GET", "/")).end in ("reset", "closed")
+
+
+async def test_a_client_that_says_goodbye_ends_all_its_streams():
+    async with pair("h2", Reply(chunks=(b"one", Hang()))) as (upstream, client):
+        seen = await client.send("GET", "/")
+        await seen.has_body(b"one")
+        await client.close()
+        request = upstream.requests[0]
+        await asyncio.wait_for(request.ended.wait(), 5)
+        assert (request.outcome, seen.end) == ("client_closed", "closed")
