@@ -44,7 +44,8 @@ _MAX_PARTS = 6
 _NUMBER_ALONE = re.compile(r"\d{1,20}(?:\.\d{1,20})?|\.\d{1,20}")
 _CLOCK = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d)(?:\.\d{1,9})?(?![:\d])")
 _ISO = re.compile(r"P(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?", _FLAGS)
-_ONE = re.compile(r"(?:an?|one)\s(minute|hour|day|week)\b", _FLAGS)
+# "wait a minute" is a manner of speaking, "in an hour" is not.
+_ONE = re.compile(r"(?:one\s(?=minute|hour|day|week)|an\s(?=hour)|a\s(?=day|week))(minute|hour|day|week)\b", _FLAGS)
 
 
 def match_duration(text: str, at: int = 0) -> tuple[float, int] | None:
@@ -58,12 +59,18 @@ def match_duration(text: str, at: int = 0) -> tuple[float, int] | None:
             end, parts = found.end(), parts + 1
             found = _MORE.match(text, end)
         return seconds, end
-    if found := _CLOCK.match(text, at):
-        hours, minutes, rest = map(int, found.groups())
-        return float(hours * 3600 + minutes * 60 + rest), found.end()
     if found := _ONE.match(text, at):
         return _SECONDS[found[1].lower()], found.end()
     return None
+
+
+def match_countdown(text: str, at: int = 0) -> tuple[float, int] | None:
+    """A duration in the form of a clock, `0:05:12`: only where the words around it say that it is no time of day."""
+    found = None if at and text[at - 1] in _NOT_BEFORE else _CLOCK.match(text, at)
+    if not found:
+        return None
+    hours, minutes, seconds = map(int, found.groups())
+    return float(hours * 3600 + minutes * 60 + seconds), found.end()
 
 
 def parse_duration(text: str) -> float | None:
@@ -74,7 +81,7 @@ def parse_duration(text: str) -> float | None:
     text = text.strip()
     if (number := parse_number(text)) is not None:
         return number
-    if (found := match_duration(text)) and found[1] == len(text):
+    if (found := match_duration(text) or match_countdown(text)) and found[1] == len(text):
         return found[0]
     iso = _ISO.fullmatch(text)
     if iso and any(iso.groups()):

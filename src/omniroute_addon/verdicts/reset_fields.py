@@ -11,7 +11,7 @@ _SECONDS = (
     "retryafterseconds", "retry_after_s", "retry_in_seconds", "reset_seconds", "reset_after_seconds",
     "resetafterseconds", "seconds_until_reset", "wait_seconds", "waitseconds", "cooldown_seconds", "remaining_seconds",
     "retry_in", "retryin", "retrydelay", "retry_delay", "quotaresetdelay", "resets_in", "reset_in", "reset_after",
-    "resetafter", "time_to_reset", "wait_time",
+    "resetafter", "resets_after", "time_to_reset", "wait_time", "reset_after_s", "retryafters",
 )  # fmt: skip
 """Lengths of time; a bare number is seconds, a text may carry a unit."""
 _MILLISECONDS = (
@@ -24,7 +24,8 @@ _INSTANTS = (
     "resets_at", "resetsat", "reset_at", "resetat", "reset_time", "resettime", "reset_timestamp", "quotaresettimestamp",
     "next_reset", "nextreset", "next_reset_time", "retry_at", "retryat", "available_at", "availableat",
     "next_available_at", "blocked_until", "cooldown_until", "ratelimiteduntil", "retry_after_timestamp",
-    "rate_limit_reset", "ratelimitreset",
+    "rate_limit_reset", "ratelimitreset", "nextdatereset", "next_date_reset", "nextresettime", "nextresetat",
+    "next_reset_at", "quota_reset_at", "quotaresetat", "quota_reset_time", "resetsatseconds", "window_reset_at",
 )  # fmt: skip
 _ESTIMATES = ("estimated_time",)
 """Hugging Face's guess, in seconds, of how long a model still loads."""

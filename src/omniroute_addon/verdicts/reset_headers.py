@@ -16,7 +16,7 @@ from .durations import parse_number
 from .stated_time import Stated, parse_stated
 
 _RESET = re.compile(
-    r"(?P<head>[a-z0-9_-]{0,60}?)reset(?P<form>-after-seconds|-after|-at|_at|-seconds|-ms|-time)?(?P<bucket>-[a-z0-9-]{1,30})?"
+    r"(?P<head>[a-z0-9_-]{0,60}?)(?:reset|timeremaining)(?P<form>-after-seconds|-after|-at|_at|-seconds|-ms|-time)?(?P<bucket>-[a-z0-9-]{1,30})?"
 )
 _ONE_BUCKET = frozenset({"x-ratelimit-", "x-rate-limit-", "ratelimit-", "rate-limit-", "x-", ""})
 """What may stand before `reset` when the header needs no sibling."""

@@ -59,7 +59,7 @@ def _candidates(
     answer: Answer, headers: Mapping[str, str], documents: tuple[object, ...], base: float
 ) -> Iterator[tuple[str, Stated]]:
     """(`header`, `body` or `text`; stated time), best first."""
-    for name in ("retry-after-ms", "retry-after"):
+    for name in ("retry-after-ms", "x-ms-retry-after-ms", "retry-after", "x-retry-after"):
         if stated := parse_header(headers.get(name, ""), source=name, base=base):
             yield "header", stated
     if (200 <= answer.status < 300 or answer.status in _LIMIT_STATUSES) and (reset := find_reset(headers, base=base)):

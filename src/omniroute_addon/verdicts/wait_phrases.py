@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from itertools import islice
 
-from .durations import match_duration, parse_number
+from .durations import match_countdown, match_duration, parse_number
 from .instants import CHINA, match_instant
 
 
@@ -39,8 +39,10 @@ _ANCHOR = re.compile(
             r"(?<![a-z])(?:please\s|pls\s)?(?:try(?:ing)?\s(?:your\srequest\s|the\srequest\s|this\smodel\s)?again"
             r"|retry(?:ing)?(?![a-z])(?:\syour\srequest|\sthe\srequest)?|retried|wait(?![a-z])|come\sback|check\sback)",
             r"(?<![a-z_-])(?:(?:your|the|current)\s)?(?:[a-z]{2,12}\s)?(?:will\s)?(?:be\s)?"
-            r"(?:reset|resets|resetting|renews?|renewed|refresh(?:es|ed)?|replenish(?:es|ed)?|restored?|unblocked)(?![a-z])",
+            r"(?:reset|resets|resetting|renews?|renewed|refresh(?:es|ed)?|replenish(?:es|ed)?|restored?|unblocked)(?:[\s_]time)?(?![a-z])",
             r"(?<![a-z])(?:you\swill\s)?regain\saccess",
+            r"(?<![a-z])(?:lifted|allowed\sagain|request\sallowed)(?=\s(?:in|at|after|on)\b)",
+            r"(?<![a-z])(?:limit|block|ban|restriction|penalty)\s(?:ends|expires)(?![a-z])",
             r"(?<![a-z])(?:available|possible)(?:\sagain)?(?=\s(?:again|in|at|after|on|from)\b)",
             r"(?<![a-z])(?:limited|throttled|blocked|locked|paused|suspended|unavailable|cooling\sdown|in\scooldown"
             r"|on\scooldown)\s(?=for\b|until\b|till\b)",
@@ -61,7 +63,7 @@ _ANCHOR = re.compile(
             r"(?:thử\slại|coba\slagi)",
             # Chinese, Japanese, Korean, where the time may also follow
             r"(?:重置|恢复|刷新|解除|解封|重试|再试)(?:时间|時間)?",
-            r"(?:请在|请于|请等待|等待|请稍候|将于|将在|需等待|还需|剩余)",
+            r"(?:请在|请于|请等待|等待|请稍候|将于|将在|需等待|还需|剩余(?:时间)?)",
         )
     ),
     re.IGNORECASE,
@@ -69,13 +71,14 @@ _ANCHOR = re.compile(
 _FILLER = re.compile(
     r"(?:[\s:=~≈|,\"'()\[\]*`：，（“]"
     r"|(?:in|after|at|on|for|until|till|about|around|approximately|approx\.?|roughly|another|the|a\sfurther|least|is|be|will"
-    r"|time|again|date|later|than|no|earlier|or|more|request|your|once|limit|window|quota|starting|from"
+    r"|time|again|date|later|than|no|earlier|or|more|request|your|once|limit|window|quota|starting|from|daily|weekly|monthly|every\sday|each\sday"
     r"|en|em|de|dans|dentro|después|após|tra|fra|через|sau|dalam|erneut|nochmal|noch|pendant|per|für|ещё|по|попытку|запрос)"
     r"(?![a-zà-ÿа-я])"
     r"|为|是|于|在|还有|还需|剩余|约|大约|将|后|再过){0,10}",
     re.IGNORECASE,
 )
-_AFTER = re.compile(r"(?:retry|wait)\b", re.IGNORECASE)
+_SECONDS_UNDERSTOOD = re.compile(r"(?:retry|wait)\b", re.IGNORECASE)
+_LENGTH_FOLLOWS = re.compile(r"\b(?:in|after|for|wait|cooldown)\b", re.IGNORECASE)
 _ENDS = re.compile(r"\s{0,2}(?:$|[.,;)\"'\]}!\n]|before\b)")
 
 # The time first, then what becomes possible.
@@ -98,10 +101,10 @@ _LONGEST_QUOTE = 120
 _MOST_CHARACTERS = 8192
 _MOST_TRIES = 64
 _WORTH_READING = re.compile(
-    "try|trie|wait|back|reset|renew|refresh|replen|restor|unblock|regain|available|possible|limited|throttl|blocked|locked"
-    "|paused|suspended|cool|limit reached|nuev|novamente|vez|espere|espera|aguarde|reint|patient|attend|essay|such"
-    "|warte|riprov"
-    "|повтор|попы|попроб|подожд|thử|coba|[重恢刷解再请等将需剩明次後후뒤经経]|erneut|wieder",
+    "try|trie|wait|back|reset|renew|refresh|replen|restor|unblock|regain|available|possible|limited|throttl|blocked"
+    "|locked|paused|suspended|cool|limit reached|lifted|allowed|ends|expires|nuev|novamente|vez|espere|espera|aguarde"
+    "|reint|patient|attend|essay|such|warte|riprov|повтор|попы|попроб|подожд|thử|coba|erneut|wieder"
+    "|[重恢刷解再请等将需剩明次後후뒤经経]",
     re.IGNORECASE,
 )
 _BARE_NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,15})?")
@@ -119,7 +122,7 @@ def find_wait_phrase(text: str, *, base: float) -> WaitPhrase | None:
         at = start.end() if start else anchor.end()
         if phrase := _time_at(text, at, anchor.start(), base, zone):
             return phrase
-        if _AFTER.search(anchor.group()) and (phrase := _bare_seconds(text, at, anchor)):
+        if _SECONDS_UNDERSTOOD.search(anchor.group()) and (phrase := _bare_seconds(text, at, anchor)):
             return phrase
     for number in islice(_NUMBER_START.finditer(text), _MOST_TRIES):
         timed = _read(text, number.start(), base, zone)
@@ -132,8 +135,13 @@ def find_wait_phrase(text: str, *, base: float) -> WaitPhrase | None:
     return None
 
 
-def _read(text: str, at: int, base: float, zone: tzinfo) -> tuple[float | None, float | None, int] | None:
+def _read(
+    text: str, at: int, base: float, zone: tzinfo, *, countdown: bool = False
+) -> tuple[float | None, float | None, int] | None:
+    """(length, point in time, end) of the time at `at`; one of the first two is None."""
     if duration := match_duration(text, at):
+        return duration[0], None, duration[1]
+    if countdown and (duration := match_countdown(text, at)):
         return duration[0], None, duration[1]
     if instant := match_instant(text, at, base=base, zone=zone):
         return None, instant[0], instant[1]
@@ -141,7 +149,8 @@ def _read(text: str, at: int, base: float, zone: tzinfo) -> tuple[float | None, 
 
 
 def _time_at(text: str, at: int, start: int, base: float, zone: tzinfo) -> WaitPhrase | None:
-    timed = _read(text, at, base, zone)
+    # "in 0:05:12" is a length, "at 15:29:00" a time of day.
+    timed = _read(text, at, base, zone, countdown=_LENGTH_FOLLOWS.search(text[start:at]) is not None)
     if timed is None:
         return None
     seconds, instant, end = timed

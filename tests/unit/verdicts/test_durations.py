@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omniroute_addon.verdicts.durations import match_duration, parse_duration, parse_number
+from omniroute_addon.verdicts.durations import match_countdown, match_duration, parse_duration, parse_number
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,13 @@ def test_a_duration_does_not_begin_inside_a_number() -> None:
     assert match_duration("1.5s", 2) is None
     assert match_duration("-5s", 1) is None
     assert match_duration("in 5s.", 3) == (5.0, 5)
+
+
+def test_a_clock_is_a_duration_only_where_it_is_asked_for() -> None:
+    assert match_duration("0:05:12") is None
+    assert match_countdown("0:05:12") == (312.0, 7)
+    assert match_countdown("10:05:12", 1) is None
+    assert match_countdown("05:12") is None
 
 
 def test_a_unit_must_end_where_the_word_ends() -> None:

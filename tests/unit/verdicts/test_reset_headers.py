@@ -86,6 +86,8 @@ def wait(headers: dict[str, str]) -> tuple[str, float] | None:
         ({"x-ratelimit-reset-ms": "2500"}, ("x-ratelimit-reset-ms", 2.5)),
         ({"ratelimit-reset": "30"}, ("ratelimit-reset", 30.0)),
         ({"reset_at": "2026-05-28 20:27:40 UTC"}, ("reset_at", 60.0)),
+        # GitHub Models
+        ({"x-ratelimit-timeremaining": "57829"}, ("x-ratelimit-timeremaining", 57829.0)),
         # Mistral
         ({"ratelimitbysize-remaining": "0", "ratelimitbysize-reset": "36"}, ("ratelimitbysize-reset", 36.0)),
         # IETF drafts, new and old

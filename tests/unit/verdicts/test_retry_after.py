@@ -231,7 +231,7 @@ _times = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     headers=st.dictionaries(
         st.sampled_from(
@@ -291,7 +291,7 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(_json)
 def test_any_json_gives_none_or_a_bounded_wait(document: object) -> None:
     found = find(document)
