@@ -17,15 +17,15 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
-from . import dispatch, install, places
+from . import dispatch, places
 from .core import Core
 from .engine import Engine
 from .errors import NotAdmitted, UnsupportedMitmproxy
+from .packs import PackFolder, bundled_rules
 from .plugin_host import PluginHost
 from .plugins import FOLDER as BUNDLED_PLUGINS
-from .packs import PackFolder, bundled_rules
 from .reload import Loaded, Sources
-from .stream import Waiting
+from .stream import Waiting, install
 from .verdicts import RuleBook
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class Omniroute:
         assert self.engine is not None
         if ctx.options.omniroute_enabled and self._uninstall is None:
             try:
-                self._uninstall = install.install(self.engine)
+                self._uninstall = install(self.engine)
             except UnsupportedMitmproxy as error:
                 raise exceptions.OptionsError(str(error)) from None
         elif not ctx.options.omniroute_enabled and self._uninstall is not None:
@@ -214,10 +214,11 @@ class Omniroute:
 
     def requestheaders(self, flow: HTTPFlow) -> None:
         """A model call is read whole, whatever `stream_large_bodies` says: it may have to be sent again."""
-        request = flow.request
-        if self.engine is not None and self._uninstall is not None and request.stream:
-            if self.engine.is_ours(request.method, request.pretty_host, request.port, request.path):
-                request.stream = False
+        request, engine = flow.request, self.engine
+        if not request.stream or engine is None or self._uninstall is None:
+            return
+        if engine.is_ours(request.method, request.pretty_host, request.port, request.path):
+            request.stream = False
 
     async def omniroute_pause(self, waiting: Waiting) -> None:
         """Sit out a pause or a permit, or until the client leaves (`stream.py`)."""

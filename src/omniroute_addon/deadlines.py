@@ -20,7 +20,7 @@ Stage = Literal["head", "error", "opening", "body", "committed"]
 ERROR_BODY_S = 15.0
 """An error's body that takes longer is judged by what there is: the status has said the most."""
 
-FAILURES: dict[Name, str] = {
+FAILURES: dict[str, str] = {
     "head": "no response head in time",
     "readiness": "STREAM_READINESS_TIMEOUT: no useful frame in time",
     "idle": "STREAM_IDLE_TIMEOUT: nothing useful came for too long",

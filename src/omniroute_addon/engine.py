@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from .core import Core
 from .deadlines import Deadlines
 from .dialects import dialect
-from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
+from .exchange import Exchange, Pause, RawAnswer, Send, Step
 from .final_answer import final_reply
 from .model import (
     Answer,
@@ -30,6 +30,7 @@ from .model import (
     Auth,
     Connection,
     Exclusion,
+    Kind,
     ModelCall,
     RuleRef,
     Story,
@@ -190,7 +191,9 @@ class Engine:
         if self.verified_tls:
             return []
         return [
-            Exclusion(target=t, label="unverified_tls", detail="ssl_insecure is on; say `allow_insecure: true` to consent")
+            Exclusion(
+                target=t, label="unverified_tls", detail="ssl_insecure is on; say `allow_insecure: true` to consent"
+            )
             for t in targets
             if not t.connection.own
             and not t.connection.allow_insecure
@@ -200,7 +203,7 @@ class Engine:
     def _order(self, call: ModelCall, usable: Sequence[Target], now: float) -> Target:
         if len(usable) > 1:
             ordered = self.plugins.first("order", call=call, targets=usable, now=now)
-            first = next((t for t in ordered or () if t in usable), None)
+            first: Target | None = next((t for t in ordered or () if t in usable), None)
             if first is not None:
                 return first
         return usable[0]
@@ -237,7 +240,12 @@ class Engine:
         """The provider's own door, over verified TLS: no gateway, no `base_url` (`ST-63`)."""
         provider = self.core.packs.providers.get(target.connection.provider)
         url = urlsplit(target.url)
-        if provider is None or url.scheme != "https" or not self.verified_tls or "passthrough_models" in provider.traits:
+        if (
+            provider is None
+            or url.scheme != "https"
+            or not self.verified_tls
+            or "passthrough_models" in provider.traits
+        ):
             return False
         found = self.core.packs.match_call(url.hostname or "", url.port or 443, url.path)
         return found is not None and found[0].id == provider.id
@@ -355,7 +363,7 @@ def _by_status(answer: Answer) -> Verdict:
     """No plugin classifies: the status alone, carefully. Deleting every rule leaves a working proxy (`style.md` §6)."""
     status = answer.status or 502
     again = status in (401, 402, 403, 404, 408, 429, 529) or status >= 500 or not answer.status
-    kind = "server_error" if status >= 500 else "rate_limit" if status == 429 else "invalid_request"
+    kind: Kind = "server_error" if status >= 500 else "rate_limit" if status == 429 else "invalid_request"
     return Verdict(
         kind="network" if not answer.status else kind,
         scope="request",

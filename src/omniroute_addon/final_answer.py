@@ -35,7 +35,9 @@ _USEFULNESS: tuple[Kind, ...] = (
 """Most useful first: an error that ends by itself tells the client to come back, one about a key of ours does not."""
 _ACCOUNT_TROUBLE = frozenset({"auth_expired", "auth_invalid", "account_banned", "forbidden"})
 _MAY_WAIT = frozenset({408, 413, 429, 500, 502, 503, 504, 529})
-_DROPPED = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"content-length", b"upgrade"})
+_DROPPED = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"content-length", b"upgrade"}
+)
 
 CODES: dict[str, str] = {
     "all_targets_cooling_down": "Every connection that could serve this request is resting after earlier failures.",
@@ -43,6 +45,7 @@ CODES: dict[str, str] = {
     "upstream_unreachable": "No connection could be made to the provider, or it was cut before an answer.",
     "upstream_timeout": "The provider did not answer in time.",
     "upstream_error": "The provider failed.",
+    "internal_error": "omniroute failed internally; its log says why.",
 }
 """Stable `code` of the errors that we write ourselves, and the sentence that goes with it."""
 
@@ -129,7 +132,21 @@ def _sooner(said: bytes | None, wait_s: float, ex: Exchange) -> bool:
 def _ours(
     ex: Exchange, *, status: int, code: str, wait_s: float | None, story: Story | None, message: str = ""
 ) -> Reply:
-    error = ClientError(
+    error = ex.dialect.shown(_error(ex, status=status, code=code, wait_s=wait_s, story=story, message=message))
+    body = ex.dialect.error_body(error)
+    headers: list[tuple[bytes, bytes]] = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if wait_s is not None and error.status in _MAY_WAIT:
+        headers.append((b"retry-after", _seconds(wait_s)))
+    return Reply(status=error.status, headers=(*headers, *_story_marks(ex, story)), body=body)
+
+
+def _error(
+    ex: Exchange, *, status: int, code: str, wait_s: float | None, story: Story | None, message: str
+) -> ClientError:
+    return ClientError(
         status=status,
         code=code,
         kind=story.verdict.kind if story else "",
@@ -137,14 +154,6 @@ def _ours(
         retry_after_s=wait_s,
         diagnostics=_diagnostics(ex) if code else None,
     )
-    body = ex.dialect.error_body(error)
-    headers: list[tuple[bytes, bytes]] = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    if wait_s is not None and status in _MAY_WAIT:
-        headers.append((b"retry-after", _seconds(wait_s)))
-    return Reply(status=status, headers=(*headers, *_story_marks(ex, story)), body=body)
 
 
 def _told(ex: Exchange) -> str:
@@ -190,3 +199,9 @@ def _story_marks(ex: Exchange, story: Story | None) -> Headers:
 def _seconds(wait_s: float) -> bytes:
     """Whole seconds, rounded up (`SR-23`)."""
     return str(math.ceil(wait_s)).encode()
+
+
+def broken_engine(ex: Exchange) -> Reply:
+    """Our own fault, told honestly in the client's dialect. Nothing is asked of the engine for this call any more."""
+    ex.final = True
+    return _ours(ex, status=502, code="internal_error", wait_s=None, story=None)

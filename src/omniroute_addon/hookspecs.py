@@ -115,7 +115,7 @@ def resolve(call: ModelCall, targets: Sequence[Target]) -> Sequence[Target] | No
 
 
 @hookspec
-def exclude(call: ModelCall, targets: Sequence[Target], now: float) -> Sequence[Exclusion]:
+def exclude(call: ModelCall, targets: Sequence[Target], now: float) -> Sequence[Exclusion] | None:
     """Say which targets may not be used now, why, and until when. All answers are merged.
 
     Asked before every choice of a target, so also between two attempts of one call. The client's own credential, when
@@ -191,7 +191,9 @@ def restate(call: ModelCall, target: Target, answer: Answer) -> Restatement | No
 
 
 @hookspec(firstresult=True)
-def classify(call: ModelCall, target: Target, answer: Answer, restatement: Restatement | None, now: float) -> Verdict | None:
+def classify(
+    call: ModelCall, target: Target, answer: Answer, restatement: Restatement | None, now: float
+) -> Verdict | None:
     """Say what a failed answer means, for whom, and for how long. First answer wins (`FC-1`).
 
     Runs once per failed attempt. `answer.status` is the upstream's own; a verdict's `status` is the corrected one.
@@ -222,9 +224,9 @@ def failed(call: ModelCall, story: Story, now: float) -> None:
 def succeeded(call: ModelCall, attempt: Attempt, now: float) -> None:
     """Remember a success. Everybody is told, once, when the answer has ended well (not when it was committed).
 
-        @hookimpl
-        def succeeded(call, attempt, now):
-            streak.pop(attempt.target.connection.id, None)
+    @hookimpl
+    def succeeded(call, attempt, now):
+        streak.pop(attempt.target.connection.id, None)
     """
 
 

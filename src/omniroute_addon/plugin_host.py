@@ -116,7 +116,9 @@ class PluginHost:
         version = str(getattr(plugin, "VERSION", "")) or ("0" if origin != "bundled" else hookspecs_version())
         voice = getattr(plugin, "plugin", plugin) if isinstance(plugin, ModuleType) else plugin
         if name in self._infos:
-            self._broken(f"{name} ({origin})", origin, f"a plugin called '{name}' is loaded already; rename one of them")
+            self._broken(
+                f"{name} ({origin})", origin, f"a plugin called '{name}' is loaded already; rename one of them"
+            )
             return
         if name in self._disabled:
             self._infos[name] = PluginInfo(
@@ -129,7 +131,9 @@ class PluginHost:
             for hook in HOOKS:
                 for impl in getattr(self._pluggy.hook, hook).get_hookimpls():
                     if impl.plugin_name == name and (impl.wrapper or impl.hookwrapper):
-                        raise ValueError(f"hook '{hook}' is a wrapper, which is not supported; return an answer instead")
+                        raise ValueError(
+                            f"hook '{hook}' is a wrapper, which is not supported; return an answer instead"
+                        )
         except (pluggy.PluginValidationError, ValueError) as error:
             if self._pluggy.has_plugin(name):
                 self._pluggy.unregister(name=name)

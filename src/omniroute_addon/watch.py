@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .content_coding import Decoder, decode_leniently, decoder
-from .deadlines import FAILURES, Deadlines, Stage
+from .deadlines import FAILURES, Deadlines, Name, Stage
 from .dialects import BodyProblem, ClientError, Dialect, FrameClass, StreamFault, StreamReader
 from .exchange import RawAnswer
 from .model import Answer, Phase
@@ -30,8 +30,6 @@ from .wire import Headers, as_mapping
 JUDGED_BYTES = 64 * 1024
 """How much of a body is ever looked at by rules."""
 _SSE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
-_ORDINARY_ENDS = frozenset({"end_turn", "stop_sequence", "stop", "completed", "STOP"})
-"""Finish reasons with which a native endpoint may say nothing at all (`ST-64`, `ST-65`)."""
 
 Mode = Literal["head", "error", "stream", "sniff", "body", "plain"]
 _STAGES: dict[Mode, Stage] = {
@@ -143,7 +141,9 @@ class Watch:
         phase: Phase = "body"
         if self.mode in ("head", "stream"):
             phase = "head" if self.mode == "head" else "stream"
-        return Fail(Answer(status=0, body=text.encode("utf-8", "replace")[:500], phase=phase, fault=fault), cancel=False)
+        return Fail(
+            Answer(status=0, body=text.encode("utf-8", "replace")[:500], phase=phase, fault=fault), cancel=False
+        )
 
     # ------------------------------------------------------------ deadlines
 
@@ -163,16 +163,14 @@ class Watch:
             return self._failed_status(partial=False)
         return self._fault(f"timeout:{name}", FAILURES[name], phase="head" if name == "head" else "stream", status=0)
 
-    def _due(self) -> dict[str, float]:
-        stage: Stage = "committed" if self.committed else _STAGES[self.mode]
-        due = self.deadlines.due(
-            stage,
+    def _due(self) -> dict[Name, float]:
+        return self.deadlines.due(
+            "committed" if self.committed else _STAGES[self.mode],
             head_at=self._head_at,
             active_at=self._active_at,
             bytes_at=self._bytes_at,
             lifecycle_at=self._lifecycle_at,
         )
-        return dict(due)
 
     # ------------------------------------------------------------ after commit
 
@@ -289,14 +287,14 @@ class Watch:
         return self._commit()
 
     def _meant(self, problem: BodyProblem) -> bool:
-        return self.trusted and problem.kind == "empty" and problem.finish in _ORDINARY_ENDS and not problem.opened
+        return self.trusted and problem.trustable
 
     def _commit(self) -> Commit:
         self.committed = True
         held = b"".join(self._held)
         self._held.clear()
-        if self._reader is not None and self._decoder is None and not self.ended and (tail := self._reader.pending):
-            held = held[:-tail]
+        if self._reader is not None and self._decoder is None and (tail := self._reader.pending):
+            held = held[:-tail]  # the beginning of a frame: `relay` or `rest` gives it out
         return Commit(held)
 
     def _error_event(self, fault: StreamFault) -> Fail:
@@ -329,7 +327,9 @@ class Watch:
             body=decode_leniently(body, self._coding, limit=JUDGED_BYTES)[:JUDGED_BYTES],
             stream="event-stream" in fields.get("content-type", ""),
         )
-        return Fail(answer, RawAnswer(status=self.status, headers=self.headers, body=body, partial=partial), not self.ended)
+        return Fail(
+            answer, RawAnswer(status=self.status, headers=self.headers, body=body, partial=partial), not self.ended
+        )
 
     def _fault(self, fault: str, text: str, *, phase: Phase, status: int) -> Fail:
         return Fail(Answer(status=status, body=text.encode(), phase=phase, fault=fault), cancel=not self.ended)

@@ -92,9 +92,9 @@ def client_secret(incoming: Incoming) -> Secret | None:
         if name.lower() in CREDENTIAL_HEADERS and value and _MARK not in value:
             text = value.decode("utf-8", "surrogateescape")
             return secret_of(text.split(" ", 1)[1].strip() if " " in text.strip() else text.strip())
-    for name, value in _query(incoming.path):
-        if name in CREDENTIAL_QUERY and value:
-            return secret_of(value)
+    for parameter, text in _query(incoming.path):
+        if parameter in CREDENTIAL_QUERY and text:
+            return secret_of(text)
     return None
 
 

@@ -12,6 +12,8 @@ def test_loopback(host: str) -> None:
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "fe80::1%eth0", "localhost.evil.example", "", "x"])
+@pytest.mark.parametrize(
+    "host", ["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "fe80::1%eth0", "localhost.evil.example", "", "x"]
+)
 def test_everything_else_is_not(host: str) -> None:
     assert not is_loopback(host)

@@ -26,7 +26,9 @@ URL = "https://api.openai.com/v1/chat/completions"
 
 def incoming(*headers: tuple[str, str], path: str = "/v1/chat/completions", body: bytes = b"{}") -> Incoming:
     fields = tuple((k.encode(), v.encode()) for k, v in headers)
-    return Incoming(method="POST", scheme="https", host="api.openai.com", port=443, path=path, headers=fields, body=body)
+    return Incoming(
+        method="POST", scheme="https", host="api.openai.com", port=443, path=path, headers=fields, body=body
+    )
 
 
 def target(*, own: bool = False, auth: Auth | None = None, key: str | None = POOL_KEY, **headers: str) -> Target:
@@ -161,7 +163,11 @@ def test_plugins_changes_are_applied() -> None:
 
 
 def test_the_flow_shows_a_mark_in_place_of_every_credential() -> None:
-    fields = ((b"Authorization", f"Bearer {CLIENT_KEY}".encode()), (b"X-Api-Key", CLIENT_KEY.encode()), (b"Cookie", b"s=1"))
+    fields = (
+        (b"Authorization", f"Bearer {CLIENT_KEY}".encode()),
+        (b"X-Api-Key", CLIENT_KEY.encode()),
+        (b"Cookie", b"s=1"),
+    )
     shown = shown_headers((*fields, (b"Accept", b"*/*")))
     assert CLIENT_KEY not in repr(shown) and b"s=1" not in repr(shown).encode()
     digest = secret_of(CLIENT_KEY).digest

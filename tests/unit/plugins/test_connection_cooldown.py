@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omniroute_addon.plugins.connection_cooldown import ConnectionCooldown, Rest, after_failure, ladder_s
 
 from omniroute_addon.model import (
     Answer,
@@ -23,7 +24,6 @@ from omniroute_addon.model import (
     Target,
     Verdict,
 )
-from omniroute_addon.plugins.connection_cooldown import ConnectionCooldown, Rest, after_failure, ladder_s
 from omniroute_addon.settings import ApiKeyCooldown, OauthCooldown, Settings
 
 API, OAUTH = ApiKeyCooldown(), OauthCooldown()

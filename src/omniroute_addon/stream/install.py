@@ -15,9 +15,9 @@ from mitmproxy import version
 from mitmproxy.proxy import commands, layer
 from mitmproxy.proxy.server import ConnectionHandler
 
-from .engine import Engine
-from .errors import UnsupportedMitmproxy
-from .stream import AttemptStream
+from ..engine import Engine
+from ..errors import UnsupportedMitmproxy
+from .attempts import AttemptStream
 
 SUPPORTED = "12.3 up to below 14"
 _LOWEST, _BELOW = (12, 3), (14,)

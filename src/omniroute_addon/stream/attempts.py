@@ -1,0 +1,368 @@
+"""The attempt loop: the engine's steps, carried out on mitmproxy's connections."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from typing import Any
+
+from mitmproxy import flow
+from mitmproxy.connection import Server
+from mitmproxy.net import server_spec
+from mitmproxy.net.http.validate import validate_headers
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.layers.http import DropStream, GetHttpConnection, GetHttpConnectionCompleted, SendHttp
+from mitmproxy.proxy.layers.http._events import (
+    ErrorCode,
+    RequestData,
+    RequestEndOfMessage,
+    RequestHeaders,
+    RequestProtocolError,
+    RequestTrailers,
+    ResponseData,
+    ResponseEndOfMessage,
+    ResponseHeaders,
+    ResponseProtocolError,
+    ResponseTrailers,
+)
+from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpResponseHeadersHook, HttpResponseHook
+
+from ..exchange import Exchange, Pause, Reply, Send, Step
+from ..final_answer import broken_engine, marks
+from ..model import Answer
+from ..peers import is_loopback
+from ..watch import Commit, Decision, Fail, Watch
+from .copies import frame_for_http1, hide_credentials, incoming_of, response_of, show_target, wire_request
+from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, PatientStream, Waiting
+
+log = logging.getLogger(__name__)
+
+_STALE_TRIES = 2
+"""How often a request is sent again because the upstream had closed a kept-alive connection meanwhile."""
+
+
+class AttemptStream(PatientStream):
+    """See the package's text. The fields are those of the running attempt."""
+
+    watch: Watch | None = None
+    _step: Send
+    _head: ResponseHeaders | None = None
+    _trailers: ResponseTrailers | None = None
+    _reused = False
+    """The attempt went out on a connection that had been used before."""
+    _stale_tries = 0
+    _inside_answer = False
+    """The call stack below us is an upstream connection that reports the end of its answer."""
+    _error_told = False
+    """The client was given an error inside its stream, and the engine knows."""
+
+    # ------------------------------------------------------------ events
+
+    def _handle_event(self, event: events.Event) -> Commands:
+        if self.exchange is None:
+            yield from super()._handle_event(event)
+        elif self.rang(event):
+            yield from self._on_deadline()
+        elif isinstance(event, RequestProtocolError):
+            yield from self._client_left(event)
+        elif isinstance(event, GetHttpConnectionCompleted):
+            pass  # the connection that we had given up came after all; it stays for others
+        elif getattr(event, "stream_id", None) == self.attempt_id and self.watch is not None:
+            if self.watch.committed:
+                yield from self._pass_on(event, self.watch)
+            else:
+                yield from self._follow(self._judge(event, self.watch))
+
+    def _judge(self, event: events.Event, watch: Watch) -> Decision:
+        if isinstance(event, ResponseHeaders):
+            self._head = event
+            if self.context.options.validate_inbound_headers:
+                try:
+                    validate_headers(event.response)
+                except ValueError as error:
+                    return watch.broke(f"invalid response head: {error}", "protocol")
+            watch.head(event.response.status_code, event.response.headers.fields, self.now())
+        elif isinstance(event, ResponseData):
+            return watch.data(event.data, self.now())
+        elif isinstance(event, ResponseTrailers):
+            self._trailers = event
+        elif isinstance(event, ResponseEndOfMessage):
+            return watch.end()
+        elif isinstance(event, ResponseProtocolError):
+            stale = self._reused and self._head is None and self._stale_tries < _STALE_TRIES
+            return watch.broke(event.message, "stale" if stale else "reset")
+        return None
+
+    def _pass_on(self, event: events.Event, watch: Watch) -> Commands:
+        if isinstance(event, ResponseData):
+            event.data = watch.relay(event.data, self.now())
+            if event.data:
+                yield from self.server_state(event)
+            if watch.error is not None and not self._error_told:
+                self._tell_error(watch.error.body)
+            if watch.problem is not None:
+                yield from self.cancel_upstream("no usable answer")
+                yield from self._break(watch.problem.fault.message, watch.problem.kind)
+        elif isinstance(event, (ResponseEndOfMessage, ResponseProtocolError)):
+            watch.ended = isinstance(event, ResponseEndOfMessage)
+            yield from self._ended(getattr(event, "message", ""))
+        else:
+            yield from self.server_state(event)
+
+    # ------------------------------------------------------------ from the client's request to the first attempt
+
+    def make_server_connection(self) -> Generator[commands.Command, Any, bool]:
+        """Where `HttpStream` would dial the one upstream. False tells it that the rest is not its business."""
+        if self.exchange is None and self.client_state == self.state_done:
+            self.exchange = self._identify()
+        if self.exchange is None:
+            return (yield from super().make_server_connection())
+        hide_credentials(self.flow.request)
+        yield from self._run()
+        return False
+
+    def _identify(self) -> Exchange | None:
+        request = self.flow.request
+        host = request.pretty_host
+        if not self.engine.is_ours(request.method, host, request.port, request.path):
+            return None
+        peer = self.context.client.peername[0] if self.context.client.peername else ""
+        try:
+            return self.engine.identify(incoming_of(request), host=host, peer=peer, trusted=is_loopback(peer))
+        except Exception:  # our own fault never becomes the user's failure: the request goes as without us
+            log.exception("could not identify a request to %s; it passes as it is", host)
+            return None
+
+    def _run(self, step: Step | None = None) -> Commands:
+        """The engine's steps, until something was sent or answered."""
+        assert self.exchange
+        while True:
+            step = step or self._advance()
+            if isinstance(step, Reply):
+                yield from self._reply(step)
+                return
+            if isinstance(step, Pause):
+                self._inside_answer = False
+                yield OmniroutePauseHook(Waiting(self.exchange, step))
+            elif self._inside_answer:
+                # While an HTTP/1 connection reports the end of its answer it is not free for the next request yet.
+                self._inside_answer = False
+                yield OmniroutePauseHook(Waiting(self.exchange, Pause()))
+                if not self.client_waits_to_leave():
+                    continue
+            elif (yield from self._send(step)):
+                return
+            if self.client_waits_to_leave():
+                return
+            step = None
+
+    def _advance(self) -> Step:
+        assert self.exchange
+        try:
+            return self.engine.advance(self.exchange)
+        except Exception:  # our own fault: the client gets an honest error instead of silence
+            log.exception("the engine failed on %r", self.exchange)
+            return broken_engine(self.exchange)
+
+    # ------------------------------------------------------------ one attempt
+
+    def _send(self, step: Send) -> Generator[commands.Command, Any, bool]:
+        """Send one attempt. False: no connection came, and the engine knows."""
+        assert self.exchange
+        self._step, out, target = step, step.outgoing, step.attempt.target
+        self.watch = self.engine.watch(self.exchange, step)
+        self._head = self._trailers = None
+        self.server_state = self.state_uninitialized
+        attempt_id = self.begin_attempt()
+        show_target(self.flow.request, out, target, own_body=self.exchange.incoming.body)
+        wire = wire_request(self.flow.request, out)
+        connection, error = yield from self._connect(step)
+        if connection is None:
+            if error == CLIENT_LEFT:
+                self.end_attempt()
+                return True
+            self._failed(self.watch.broke(error, "timeout:connect" if error == TIMED_OUT else "connect_failed"))
+            self.end_attempt()
+            return False
+        self._reused = (connection.timestamp_start or step.attempt.started_at) < step.attempt.started_at
+        self.context.server = self.flow.server_conn = connection
+        trailers = self.flow.request.trailers
+        yield SendHttp(RequestHeaders(attempt_id, wire, not (out.body or trailers)), connection)
+        if out.body:
+            yield SendHttp(RequestData(attempt_id, out.body), connection)
+        if trailers:
+            yield SendHttp(RequestTrailers(attempt_id, trailers), connection)
+        yield SendHttp(RequestEndOfMessage(attempt_id), connection)
+        return True
+
+    def _connect(self, step: Send) -> Generator[commands.Command, Any, tuple[Server | None, str]]:
+        out, connection = step.outgoing, step.attempt.target.connection
+        via = server_spec.parse(connection.via, "http") if connection.via else self.flow.server_conn.via
+        address = (out.host, out.port)
+        self.lift_connection_limit(via[1] if via else address)
+        timeout_ms = self.engine.core.config.settings.connect_timeout_ms
+        self._connect_at = self.now() + timeout_ms / 1000 if step.alternatives and timeout_ms else None
+        yield from self.arm()
+        transport = self.flow.server_conn.transport_protocol if connection.own else "tcp"
+        found, error = yield GetHttpConnection(address, out.scheme == "https", via, transport)
+        self._connect_at = None
+        return found, error or ""
+
+    def _follow(self, decision: Decision) -> Commands:
+        if isinstance(decision, Commit):
+            yield from self._commit(decision)
+        elif isinstance(decision, Fail):
+            yield from self._abandon(decision)
+        else:
+            yield from self.arm()
+
+    def _abandon(self, fail: Fail) -> Commands:
+        """This attempt is no good. It is cancelled upstream at once, unless its answer is the one the client must get."""
+        assert self.watch
+        self._failed(fail)
+        step: Step | None = None
+        if fail.raw is not None and fail.raw.partial:
+            step = self._advance()
+            if isinstance(step, Reply) and step.attempt == self._step.attempt.number:
+                yield from self._commit(self.watch.release())
+                return
+        if fail.cancel:
+            yield from self.cancel_upstream("abandoned")
+        self._inside_answer = self.watch.ended
+        self.end_attempt()
+        yield from self._run(step)
+
+    def _failed(self, fail: Fail) -> None:
+        assert self.exchange
+        if fail.answer.fault == "stale":
+            self._stale_tries += 1
+            self.engine.stale(self.exchange)
+            return
+        try:
+            self.engine.failed(self.exchange, fail.answer, fail.raw)
+        except Exception:  # our own fault: this attempt's target is passed by
+            log.exception("the engine failed to judge an answer of %r", self.exchange)
+            self.exchange.spent.add(self._step.attempt.target.key)
+        self.flow.comment = self.exchange.comment()
+
+    # ------------------------------------------------------------ the answer
+
+    def _commit(self, commit: Commit) -> Commands:
+        """Play what was held into `HttpStream`'s own states, as if it had just come."""
+        assert self.exchange and self.watch and self._head
+        response = self._head.response
+        self.exchange.committed, self.exchange.status = True, response.status_code
+        for name, value in marks(self.exchange, self._step.attempt):
+            response.headers[name.decode()] = value.decode()
+        if self.watch.streams:
+            response.stream = True
+        self.flow.error = None
+        self.flow.comment = self.exchange.comment()
+        yield from self.state_wait_for_response_headers(self._head)
+        if self.server_state == self.state_errored:  # killed by a hook, or the client left meanwhile
+            yield from self.cancel_upstream("killed")
+            self._over(good=False)
+            return
+        if commit.held:
+            yield from self.server_state(ResponseData(self.stream_id, commit.held))
+        if self.watch.ended:
+            yield from self._ended("")
+        else:
+            yield from self.arm()
+
+    def start_response_stream(self) -> Commands:
+        # Only here: before its own check of the head, mitmproxy refuses this header in an HTTP/2 answer.
+        if self.exchange is not None and self.flow.response is not None:
+            frame_for_http1(self.flow.request, self.flow.response)
+        yield from super().start_response_stream()
+
+    def _ended(self, fault: str) -> Commands:
+        """The upstream said its last word after commit. Nothing is replayed; a broken stream ends with an error."""
+        assert self.exchange and self.watch
+        if not self.watch.complete:
+            message = fault or "the stream ended before its last event"
+            yield from self._break(message, "reset" if fault else "truncated")
+            return
+        rest = self.watch.rest()
+        if rest:
+            yield from self.server_state(ResponseData(self.stream_id, rest))
+        if self._trailers:
+            yield from self.server_state(self._trailers)
+        self._over(good=not self._error_told)
+        yield from self.server_state(ResponseEndOfMessage(self.stream_id))
+
+    def _break(self, message: str, fault: str) -> Commands:
+        """End a broken answer: with an error in the client's dialect where that can be said, else by cutting it."""
+        assert self.exchange and self.watch
+        if not self._error_told:
+            answer = Answer(status=0, body=message.encode()[:500], stream=True, phase="stream", fault=fault)
+            self.engine.failed_after_commit(self.exchange, answer)
+            self.flow.comment = self.exchange.comment()
+        self._over(good=False)
+        if self.watch.mendable:
+            words = f"The upstream stream broke off: {message}"
+            yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))
+            yield from self.server_state(ResponseEndOfMessage(self.stream_id))
+        else:
+            error = ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR)
+            yield from self.handle_protocol_error(error)
+
+    def _tell_error(self, body: bytes) -> None:
+        """The client was given an upstream error inside the stream: it is classified for the connection's health."""
+        assert self.exchange
+        self._error_told = True
+        answer = Answer(status=self.exchange.status, body=b"data: " + body + b"\n\n", stream=True, phase="stream")
+        self.engine.failed_after_commit(self.exchange, answer)
+
+    def _reply(self, reply: Reply) -> Commands:
+        """Everything was tried: the answer that the engine chose or wrote."""
+        assert self.exchange
+        self.watch = None
+        self.flow.response = response_of(reply)
+        self.flow.error = None
+        self.exchange.status = reply.status
+        self.flow.comment = self.exchange.comment()
+        yield HttpResponseHeadersHook(self.flow)
+        self._over(good=False)
+        if not (yield from self.check_killed(True)):
+            yield from self.send_response()
+
+    def _client_left(self, event: RequestProtocolError) -> Commands:
+        """The client went away. After the last event that is a success, before it nobody's failure (`ST-126`, `ST-127`)."""
+        assert self.exchange
+        if self.exchange.finished:
+            return
+        good = bool(self.watch and self.watch.committed and self.watch.complete)
+        yield from self.cancel_upstream(event.message)
+        self.client_state = self.server_state = self.state_errored
+        self._over(good=good)
+        if good:
+            yield HttpResponseHook(self.flow)
+        else:
+            self.flow.error = flow.Error(event.message)
+            yield HttpErrorHook(self.flow)
+        self.flow.live = False
+        yield DropStream(self.stream_id)
+
+    def _over(self, *, good: bool) -> None:
+        assert self.exchange
+        self.end_attempt()
+        self.engine.finish(self.exchange, status=self.exchange.status, good=good)
+
+    # ------------------------------------------------------------ time
+
+    def wake_at(self) -> float:
+        """The earliest deadline of the attempt, and of its connection while there is none."""
+        watched = self.watch.wake_at() if self.watch is not None else float("inf")
+        return min(watched, super().wake_at())
+
+    def _on_deadline(self) -> Commands:
+        assert self.exchange
+        if self.exchange.finished or self.watch is None or self.attempt_id is None:
+            return
+        decision = self.watch.expired(self.now())
+        if isinstance(decision, Fail) and self.watch.committed:
+            yield from self.cancel_upstream("stalled")
+            yield from self._break(decision.answer.body.decode(), decision.answer.fault or "timeout")
+        else:
+            yield from self._follow(decision)

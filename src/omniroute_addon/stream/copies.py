@@ -1,0 +1,68 @@
+"""Between mitmproxy's requests and answers and ours: what is shown, what goes on the wire, what the client gets."""
+
+from __future__ import annotations
+
+from mitmproxy import http
+
+from ..exchange import Reply
+from ..model import Target
+from ..wire import Incoming, Outgoing, shown_headers, shown_path
+
+
+def incoming_of(request: http.Request) -> Incoming:
+    """The client's request as a value, credential included."""
+    return Incoming(
+        method=request.method,
+        scheme=request.scheme,
+        host=request.host,
+        port=request.port,
+        path=request.path,
+        headers=tuple(request.headers.fields),
+        body=request.raw_content or b"",
+    )
+
+
+def hide_credentials(request: http.Request) -> None:
+    """From here on the flow shows marks where the client's credentials were (`design.md` §7.2)."""
+    request.headers = http.Headers(shown_headers(request.headers.fields))
+    request.path = shown_path(request.path)
+
+
+def show_target(request: http.Request, out: Outgoing, target: Target, *, own_body: bytes) -> None:
+    """Let `flow.request` show where the attempt goes and for which model, without its credential."""
+    if target.connection.own:
+        return
+    request.data.host, request.data.port, request.scheme = out.host, out.port, out.scheme
+    request.path = shown_path(out.path)
+    if request.authority:
+        request.authority = out.authority
+    if "host" in request.headers:
+        request.headers["host"] = out.authority
+    if out.body is not own_body:
+        request.headers.pop("content-encoding", None)
+        request.raw_content = out.body
+
+
+def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
+    """The copy that carries the credential."""
+    wire = shown.copy()
+    wire.data.host, wire.data.port, wire.scheme = out.host, out.port, out.scheme
+    wire.path = out.path
+    wire.headers = http.Headers(out.headers)
+    if wire.is_http2 or wire.is_http3:
+        wire.headers.pop("host", None)
+        wire.authority = wire.authority or out.authority
+    wire.data.content = out.body
+    wire.trailers = None
+    return wire
+
+
+def response_of(reply: Reply) -> http.Response:
+    """The engine's last answer as mitmproxy's."""
+    return http.Response.make(reply.status, reply.body, http.Headers(reply.headers))
+
+
+def frame_for_http1(request: http.Request, response: http.Response) -> None:
+    """An HTTP/1.1 client must see the difference between an end and a cut: chunks, where the length is not known."""
+    if request.http_version == "HTTP/1.1" and "content-length" not in response.headers:
+        response.headers["transfer-encoding"] = "chunked"

@@ -1,0 +1,162 @@
+"""What mitmproxy does not expect of an HTTP stream: several upstream streams, waiting, deadlines, giving up.
+
+Three things need care:
+
+* An upstream stream id may be used once per HTTP/2 connection, so each attempt has its own, far above the client's. What
+  comes for an older id, or for none, is dropped.
+* While the stream is paused for a connection or for our own pause, other events queue up. A client that leaves and a
+  connect deadline must not: `handle_event` answers in the place of what does not come.
+* `RequestWakeup` cannot be cancelled, so one timer is kept for all deadlines of a stream and renewed while it lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mitmproxy import ctx
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.layers.http import (
+    GetHttpConnection,
+    GetHttpConnectionCompleted,
+    HttpLayer,
+    HttpStream,
+    SendHttp,
+)
+from mitmproxy.proxy.layers.http._events import ErrorCode, RequestProtocolError
+
+from ..engine import Engine
+from ..exchange import Exchange, Pause
+
+Commands = Generator[commands.Command, Any, None]
+
+CLIENT_LEFT = "client disconnected"
+TIMED_OUT = "connection timed out"
+_TICK_S = 5.0
+"""Longest sleep of a timer: a finished stream leaves one behind for at most this long."""
+_CONNECTIONS_PER_ADDRESS = 256
+"""mitmproxy's five make twelve parallel streams of one HTTP/2 client wait for each other at an HTTP/1 upstream."""
+_attempt_ids = itertools.count(1 << 40, 2)
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A pause of one exchange, for the addon to sit out. `gone` is set when the client leaves."""
+
+    exchange: Exchange
+    pause: Pause
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass
+class OmniroutePauseHook(commands.StartHook):
+    """Asks the addon to wait: only this stream is held up meanwhile."""
+
+    waiting: Waiting
+    name = "omniroute_pause"
+
+
+class PatientStream(HttpStream):
+    """`HttpStream` with attempts and time. `engine` is set by `install`; `exchange` is None for what is not ours."""
+
+    engine: ClassVar[Engine]
+    exchange: Exchange | None = None
+    attempt_id: int | None = None
+    _timer: commands.RequestWakeup | None = None
+    _timer_at: float = 0.0
+    _connect_at: float | None = None
+    """While a connection is awaited: when to give that up."""
+
+    # ------------------------------------------------------------ events while paused
+
+    def handle_event(self, event: events.Event) -> Commands:
+        paused = self._paused.command if self._paused else None
+        if self.exchange is not None and isinstance(paused, GetHttpConnection):
+            yield from self._while_connecting(paused, event)
+            return
+        if isinstance(paused, OmniroutePauseHook) and isinstance(event, RequestProtocolError):
+            paused.waiting.gone.set()
+        yield from super().handle_event(event)
+
+    def _while_connecting(self, connecting: GetHttpConnection, event: events.Event) -> Commands:
+        if isinstance(event, RequestProtocolError):
+            yield from self._give_up_connecting(connecting, CLIENT_LEFT)
+        elif isinstance(event, events.Wakeup) and event.command is self._timer:
+            self._timer = None
+            if self._connect_at is not None and self.now() >= self._connect_at:
+                yield from self._give_up_connecting(connecting, TIMED_OUT)
+            else:
+                yield from self.arm()
+            return
+        yield from super().handle_event(event)
+
+    def _give_up_connecting(self, connecting: GetHttpConnection, why: str) -> Commands:
+        for connection, waiting in self.http_layer.waiting_for_establishment.items():
+            if len(waiting) == 1 and waiting[0] is connecting:
+                yield commands.CloseConnection(connection)
+        yield from super().handle_event(GetHttpConnectionCompleted(connecting, (None, why)))
+
+    def client_waits_to_leave(self) -> bool:
+        """The client left while a hook ran; the event is next in the queue."""
+        return any(isinstance(event, RequestProtocolError) for event in self._paused_event_queue)
+
+    # ------------------------------------------------------------ attempts
+
+    def begin_attempt(self) -> int:
+        """A fresh upstream stream id whose events come to this stream."""
+        self.attempt_id = next(_attempt_ids)
+        self.http_layer.streams[self.attempt_id] = self
+        return self.attempt_id
+
+    def end_attempt(self) -> None:
+        """What still comes for the attempt is nobody's."""
+        if self.attempt_id is not None:
+            self.http_layer.streams.pop(self.attempt_id, None)
+            self.attempt_id = None
+
+    def cancel_upstream(self, why: str) -> Commands:
+        """Stop the running attempt at once: HTTP/2 by RST_STREAM, HTTP/1 by closing."""
+        if self.attempt_id is not None and self.context.server in self.http_layer.connections:
+            yield SendHttp(RequestProtocolError(self.attempt_id, why, ErrorCode.CANCEL), self.context.server)
+
+    def lift_connection_limit(self, address: tuple[str, int]) -> None:
+        """Allow this client connection more than five upstream connections to an address that we dial."""
+        server = ctx.master.addons.get("proxyserver")
+        handler = server.connections.get(self.context.client.id) if server else None
+        if handler is not None and address not in handler.max_conns:
+            handler.max_conns[address] = asyncio.Semaphore(_CONNECTIONS_PER_ADDRESS)
+
+    @property
+    def http_layer(self) -> HttpLayer:
+        """The layer that routes our events."""
+        layer = self.context.layers[self.context.layers.index(self) - 1]
+        assert isinstance(layer, HttpLayer)
+        return layer
+
+    # ------------------------------------------------------------ time
+
+    def wake_at(self) -> float:
+        """Epoch seconds of the earliest deadline; infinity when there is none."""
+        return self._connect_at if self._connect_at is not None else float("inf")
+
+    def arm(self) -> Commands:
+        """One timer for the earliest deadline, never longer than a tick."""
+        at, now = self.wake_at(), self.now()
+        if self._timer is None or at < self._timer_at - 0.05:
+            delay = min(max(at - now, 0.01), _TICK_S)
+            self._timer, self._timer_at = commands.RequestWakeup(delay), now + delay
+            yield self._timer
+
+    def rang(self, event: events.Event) -> bool:
+        """The event is our running timer; an older one means nothing."""
+        if not isinstance(event, events.Wakeup) or event.command is not self._timer:
+            return False
+        self._timer = None
+        return True
+
+    def now(self) -> float:
+        """Epoch seconds of the injected clock."""
+        return self.engine.core.clock.now()
