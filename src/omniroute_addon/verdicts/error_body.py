@@ -71,7 +71,7 @@ def read_documents(answer: Answer) -> tuple[object, ...]:
         body += b"\n\n" + answer.body[-MOST_BYTES:]
     text = body.decode("utf-8", "replace").removeprefix("\ufeff").strip()
     document = _read(text)
-    if document is None and answer.stream:
+    if document is None and (answer.stream or text.startswith(("data:", "event:"))):
         stream = read_stream(text)
         return (stream.document,) if stream.error else ()
     while isinstance(document, list) and len(document) == 1:

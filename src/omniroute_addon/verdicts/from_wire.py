@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from omniroute_addon.deadlines import Deadlines
 from omniroute_addon.dialects import dialect as dialect_of
 from omniroute_addon.model import Answer, DialectName, ModelCall
-from omniroute_addon.packs import Packs
 from omniroute_addon.settings import Settings
 from omniroute_addon.watch import JUDGED_BYTES, Decision, Fail, Watch
+
+if TYPE_CHECKING:
+    from omniroute_addon.packs import Packs
 
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FAULTS = (

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omniroute_addon.model import DialectName, Verdict
-from omniroute_addon.packs import Packs
 
 from .corpus import FIELDS, Case
 from .from_wire import answer_from_wire, dialect_of_body, dialect_of_door
 from .judge import RuleBook
+
+if TYPE_CHECKING:
+    from omniroute_addon.packs import Packs
 
 SCORED_AT = 1_767_225_600.0
 """Midnight UTC, 1 January 2026: points in time are computed from here where an answer has no `date`, so that the

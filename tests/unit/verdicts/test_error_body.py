@@ -69,6 +69,10 @@ def test_the_error_event_of_a_stream_is_its_document() -> None:
     assert read_documents(answer("data: {}\n\ndata: [DONE]\n\n", status=200, stream=True)) == ()
 
 
+def test_a_stream_under_a_wrong_content_type_is_still_a_stream() -> None:
+    assert read_documents(answer('data: {"error":{"retry_after":5}}\n\n')) == ({"error": {"retry_after": 5}},)
+
+
 def test_the_end_of_a_very_long_stream_is_read_too() -> None:
     body = 'data: {"x":1}\n\n' * 1000 + 'data: {"type":"error","error":{"message":"late"}}\n\n'
     padded = body.encode() + b"\n"

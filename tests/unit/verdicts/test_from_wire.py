@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from omniroute_addon.model import DialectName
+from omniroute_addon.model import DIALECTS, DialectName
 from omniroute_addon.pack_files import pack_folders
 from omniroute_addon.packs import load_packs
 from omniroute_addon.verdicts.from_wire import (
@@ -133,3 +135,26 @@ def test_the_door_says_the_dialect(provider: str, path: str, dialect: str | None
 )
 def test_without_a_door_the_body_says_it(body: bytes, dialect: str) -> None:
     assert dialect_of_body(body) == dialect
+
+
+_PIECES = st.sampled_from(
+    [CHUNK, LAST, ERROR, b": ping\n\n", b"data: {", b"\n\n", b'{"error":', b"[{", b"event: error\n"]
+)
+
+
+@given(
+    status=st.sampled_from([0, 200, 204, 302, 400, 429, 503]),
+    pieces=st.lists(st.one_of(_PIECES, st.binary(max_size=40)), max_size=6),
+    headers=st.dictionaries(
+        st.sampled_from(["content-type", "content-encoding", "date", "Retry-After"]),
+        st.one_of(st.sampled_from(["text/event-stream", "application/json", "gzip", "br"]), st.text(max_size=20)),
+    ),
+    stream=st.booleans(),
+    dialect=st.sampled_from([None, *DIALECTS]),
+)
+def test_any_bytes_and_any_headers_come_to_an_answer(
+    status: int, pieces: list[bytes], headers: dict[str, str], stream: bool, dialect: DialectName | None
+) -> None:
+    heard = hear(b"".join(pieces), status=status, headers=headers, stream=stream, dialect=dialect)
+    assert heard.answer.status in (status, 0, 200, 502) or heard.answer.fault
+    assert status < 400 or heard.failed
