@@ -47,7 +47,6 @@ from .wire import (
     as_mapping,
     client_secret,
     decoded_body,
-    fill_url,
     outgoing,
     visible_headers,
 )
@@ -118,6 +117,7 @@ class Engine:
             incoming=incoming,
             body=body,
             dialect=speech,
+            model_in_path=facts.model_in_path,
             targets=self._resolve(call, incoming, endpoint.auth or provider.auth),
             started_at=now,
             deadline_at=now + self.core.config.settings.deadline_ms / 1000,
@@ -251,15 +251,15 @@ class Engine:
         return found is not None and found[0].id == provider.id
 
     def _prepare(self, ex: Exchange, target: Target) -> Outgoing:
-        incoming, url = ex.incoming, fill_url(target.url, model=target.model, client_path=ex.incoming.path)
+        incoming = ex.incoming
         body = incoming.body
         if not target.connection.own:
             # Another provider need not know this coding (Codex sends zstd), so it gets the plain text.
             body = body if body == ex.body else ex.body
-            if target.model != ex.call.model:
+            if target.model != ex.call.model or ex.model_in_path:
                 _, body = ex.dialect.rename_model(path=incoming.path, body=ex.body, model=target.model)
         changes = self._changes(ex, target) if self.plugins.listens("prepare") else None
-        return outgoing(incoming, target=target, url=url, body=body, stream=ex.call.stream, changes=changes)
+        return outgoing(incoming, target=target, body=body, stream=ex.call.stream, changes=changes)
 
     def _changes(self, ex: Exchange, target: Target) -> Mapping[str, str | None]:
         before = as_mapping(visible_headers(ex.incoming, target=target))

@@ -67,6 +67,8 @@ class Exchange:
     body: bytes
     """Decoded."""
     dialect: Dialect
+    model_in_path: bool = False
+    """Only the client's path names the model (`CallFacts`)."""
     targets: tuple[Target, ...]
     started_at: float
     deadline_at: float

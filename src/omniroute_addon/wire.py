@@ -6,7 +6,6 @@ every credential replaced by a mark, so that no dump, log or mitmweb ever holds 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -127,15 +126,13 @@ def outgoing(
     incoming: Incoming,
     *,
     target: Target,
-    url: str,
     body: bytes,
     stream: bool,
     changes: Mapping[str, str | None] | None = None,
 ) -> Outgoing:
     """The request for one attempt.
 
-    `url` is where it goes (placeholders filled, without the client's query; ignored for the client's own connection,
-    which keeps the client's address). `body` is the client's own bytes object while nothing had to change, else the
+    It goes to `target.url`, with the client's query; the client's own connection keeps the client's address. `body` is the client's own bytes object while nothing had to change, else the
     decoded and edited bytes. `changes` are what plugins set (text) or deleted (None), by lower-case name.
     """
     own = target.connection.own
@@ -158,7 +155,7 @@ def outgoing(
             headers=(*host, *headers),
             body=body,
         )
-    parts = urlsplit(url)
+    parts = urlsplit(target.url)
     query = _merged_query(parts.query, incoming.path)
     if target.connection.secret is not None:
         query, headers = _with_credential(target.auth, target.connection.secret, query, headers)
@@ -201,14 +198,6 @@ def as_mapping(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
         out[key] = f"{out[key]}, {text}" if key in out else text
     return out
-
-
-def fill_url(url: str, *, model: str, client_path: str) -> str:
-    """The endpoint's URL with `{model}` and `{method}` filled in: the method (`streamGenerateContent`) is the client's."""
-    if "{" not in url:
-        return url
-    method = re.search(r":(\w+)(?:\?|$)", client_path)
-    return url.replace("{model}", model).replace("{method}", method.group(1) if method else "generateContent")
 
 
 def _with_credential(

@@ -43,6 +43,8 @@ class CallFacts:
     """As the client wrote it; empty when the request names none."""
     stream: bool
     """The client wants a stream."""
+    model_in_path: bool = False
+    """Only the path names the model: a body that goes to another door must be given it."""
     session: str | None = None
     """Id of the conversation, only when the body names one."""
     tools: int = 0

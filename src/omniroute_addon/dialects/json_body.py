@@ -50,11 +50,13 @@ def read_object(body: bytes) -> Members:
 
 
 def replace_model(body: bytes, model: str) -> bytes:
-    """The same bytes with another top-level `model`. Raises ValueError when the body is unusable or names no model."""
+    """The same bytes with another top-level `model`, put first where there was none. ValueError when unusable."""
     text = _decoded(body)
-    member = _members(text).get("model")
+    members = _members(text)
+    member = members.get("model")
     if member is None:
-        raise ValueError("the request body names no model that could be replaced")
+        start = text.index("{") + 1
+        return (text[:start] + f'"model":{json.dumps(model)}{"," if members else ""}' + text[start:]).encode()
     # A byte order mark and all formatting around the value stay: they are in the text before and after it.
     return (text[: member.start] + json.dumps(model) + text[member.end :]).encode()
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 from . import json_body, openai_shapes
 from .base import Dialect
@@ -13,6 +14,8 @@ from .client_errors import data, stream_names
 from .faults import Json, text_fault
 from .frames import CallFacts, ClientError, Frame, FrameClass, Framing, ToolPiece
 
+_DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
+"""Azure's older door names the model in the path; the body then need not."""
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 
@@ -26,8 +29,11 @@ class OpenAIChat(Dialect):
     overflow_phrase = "This model's maximum context length was exceeded"
 
     def _facts(self, path: str, call: json_body.Members) -> CallFacts:
+        named = json_body.string(call, "model")
+        deployment = None if named else _DEPLOYMENT.search(path.partition("?")[0])
         return CallFacts(
-            model=json_body.string(call, "model"),
+            model=unquote(deployment[1]) if deployment else named,
+            model_in_path=deployment is not None,
             stream=json_body.flag(call, "stream"),
             session=openai_shapes.session(call),
             tools=json_body.size(call, "tools") or json_body.size(call, "functions"),

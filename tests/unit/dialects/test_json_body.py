@@ -68,9 +68,9 @@ def test_a_nested_model_is_not_touched() -> None:
     assert json_body.replace_model(body, "y") == b'{"tool": {"model": "x"}, "model" :\n"y" }'
 
 
-def test_a_body_without_model_cannot_be_renamed() -> None:
-    with pytest.raises(ValueError, match=r"^the request body names no model that could be replaced$"):
-        json_body.replace_model(b"{}", "y")
+def test_a_body_without_model_is_given_one() -> None:
+    """Azure's older door names the model in the path only."""
+    assert replace_model(b'{"messages":[]}', "m") == b'{"model":"m","messages":[]}'
 
 
 def test_members_are_read_by_type() -> None:
