@@ -10,18 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .base_url import door_url
 from .config_schema import ConfigFile, ConnectionFile
-from .input_problems import validate
-from .model import Connection, ModelCall, Secret, Target
-from .nearest import unknown
+from .input_problems import validate, value_at
+from .model import Connection, ModelCall, Provider, Secret, Target
+from .nearest import shown, unknown
 from .secrets import SecretProblem, Vault, parse_reference
 from .settings import Settings, Sourced, resolve_settings, rows
 from .targets import CLIENT, Route, targets_for
 from .verdicts.schema import OperatorRule
 from .yaml_source import Document, read_yaml
+from .yaml_source import Path as Place
 
 if TYPE_CHECKING:
     from .packs import Packs
@@ -71,11 +72,8 @@ def read_config(raw: bytes, *, file: str, packs: Packs, vault: Vault) -> ConfigR
     if not document.readable:
         return ConfigReading(config=None, problems=tuple(problems))
     written, found = validate(ConfigFile, document)
-    problems += found
-    if written is None:
-        return ConfigReading(config=None, problems=tuple(problems))
-    problems += _cross_problems(written, document, packs)
-    if problems:
+    problems += [*found, *_cross_problems(document, packs)]
+    if written is None or problems:
         return ConfigReading(config=None, problems=tuple(problems))
 
     places = {r.name: document.place(p) for r in rows() if (p := ("settings", *r.name.split("."))) in document.values}
@@ -146,54 +144,81 @@ def _connection(entry: ConnectionFile, secret: Secret | None) -> Connection:
 # ---------------------------------------------------------------- what only shows when everything is known
 
 
-def _cross_problems(written: ConfigFile, document: Document, packs: Packs) -> list[str]:
+def _cross_problems(document: Document, packs: Packs) -> list[str]:
+    """Looks at the data as written, so that a typing error in one place does not hide an unknown name in another."""
+    connections = list(_entries(document, "connections"))
     return [
-        *_connection_problems(written.connections, document, packs),
-        *_route_problems(written, document, packs),
-        *(
-            f"{document.place(('providerErrorRules', id_), key=True)}: {unknown('provider', id_, packs.providers)}"
-            for id_ in written.provider_error_rules
-            if id_ not in packs.providers
+        *_connection_problems(connections, document, packs),
+        *_route_problems(
+            [entry["id"] for _, entry in connections if isinstance(entry.get("id"), str)], document, packs
         ),
+        *_unknown_rule_providers(document, packs),
     ]
 
 
-def _connection_problems(entries: Sequence[ConnectionFile], document: Document, packs: Packs) -> Iterator[str]:
-    first: dict[str, int] = {}
-    for index, entry in enumerate(entries):
-        here = ("connections", index)
-        if first.setdefault(entry.id, index) != index:
-            line = document.line(("connections", first[entry.id], "id"))
+def _entries(document: Document, name: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+    listed = value_at(document.data, (name,))
+    for index, entry in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(entry, dict):
+            yield (name, index), entry
+
+
+def _connection_problems(
+    entries: Sequence[tuple[Place, dict[str, Any]]], document: Document, packs: Packs
+) -> Iterator[str]:
+    first: dict[str, Place] = {}
+    for here, entry in entries:
+        id_, name, base_url = entry.get("id"), entry.get("provider"), entry.get("base_url")
+        if not isinstance(id_, str) or not isinstance(name, str):
+            continue
+        if first.setdefault(id_, here) != here:
+            line = document.line((*first[id_], "id"))
             place = document.place((*here, "id"))
-            yield f"{place}: connection id '{entry.id}' is used already in line {line}. Rename one of them."
-        provider = packs.providers.get(entry.provider)
+            yield f"{place}: connection id {shown(id_)} is used already in line {line}. Rename one of them."
+        provider = packs.providers.get(name)
         place = document.place((*here, "provider"))
         if provider is None:
-            yield f"{place}: {unknown('provider', entry.provider, packs.providers)}"
+            yield f"{place}: {unknown('provider', name, packs.providers)}"
         elif not provider.endpoints:
             yield (
                 f"{place}: provider '{provider.id}' is only recognised, its pack has no endpoints to send to. "
                 f"Use another provider, or add `endpoints:` in a pack of your own with `id: {provider.id}`."
             )
-        elif not any(door_url(endpoint, entry.base_url) for endpoint in provider.endpoints):
+        elif not _reachable(provider, base_url):
             yield (
                 f"{place}: provider '{provider.id}' has an address of its own for every customer. "
-                f"Add `base_url: https://…` to connection '{entry.id}'."
+                f"Add `base_url: https://…` to connection {shown(id_)}."
             )
-        elif entry.key is None and not entry.headers and not entry.base_url and provider.category != "local":
+        elif not any(entry.get(k) for k in ("key", "headers", "base_url")) and provider.category != "local":
             yield (
-                f"{document.place(here)}: connection '{entry.id}' has no credential for provider '{provider.id}'. "
+                f"{document.place(here)}: connection {shown(id_)} has no credential for provider '{provider.id}'. "
                 "Add `key: env:NAME`, `key: file:PATH` or `key: keyring:NAME`."
             )
 
 
-def _route_problems(written: ConfigFile, document: Document, packs: Packs) -> Iterator[str]:
-    names = [*(entry.id for entry in written.connections), CLIENT]
-    for index, route in enumerate(written.routes):
-        if route.provider != "*" and route.provider not in packs.providers:
-            place = document.place(("routes", index, "provider"))
-            yield f"{place}: {unknown('provider', route.provider, packs.providers)}"
-        for position, name in enumerate(route.connections):
-            if name not in names:
-                place = document.place(("routes", index, "connections", position))
+def _reachable(provider: Provider, base_url: Any) -> bool:
+    """Some door has an address. A base that is none is told elsewhere."""
+    try:
+        return any(door_url(endpoint, base_url and str(base_url)) for endpoint in provider.endpoints)
+    except ValueError:
+        return True
+
+
+def _route_problems(ids: Sequence[str], document: Document, packs: Packs) -> Iterator[str]:
+    names = [*ids, CLIENT]
+    for here, route in _entries(document, "routes"):
+        provider, listed = route.get("provider", "*"), route.get("connections")
+        if isinstance(provider, str) and provider != "*" and provider not in packs.providers:
+            yield f"{document.place((*here, 'provider'))}: {unknown('provider', provider, packs.providers)}"
+        for position, name in enumerate(listed if isinstance(listed, list) else ()):
+            if isinstance(name, str) and name not in names:
+                place = document.place((*here, "connections", position))
                 yield f"{place}: {unknown('connection', name, names)}"
+
+
+def _unknown_rule_providers(document: Document, packs: Packs) -> Iterator[str]:
+    written = value_at(document.data, ("providerErrorRules",))
+    for id_ in written if isinstance(written, dict) else ():
+        if id_ not in packs.providers:
+            place = document.place(("providerErrorRules", id_), key=True)
+            yield f"{place}: {unknown('provider', id_, packs.providers)}"

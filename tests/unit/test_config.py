@@ -172,6 +172,20 @@ def test_targets_are_built_from_the_files_connections() -> None:
             ],
         ),
         ("a: 1\na: 2", ["1:1: unknown key 'a'.", "2:1: key 'a' is written twice, first in line 1. Keep one of them."]),
+        (
+            "connections: [{id: a, provider: opnai, priority: high}, 5]\nroutes: [{connections: [b]}]",
+            [
+                "1:50: 'priority' must be a whole number, not 'high'.",
+                "1:57: every entry of 'connections' must be a mapping, not '5'. Write `name: value` lines below it.",
+                "1:33: unknown provider 'opnai'. "
+                "Did you mean 'openai'?\n  Known providers: openai, ollama, gate, bedrock",
+                "2:25: unknown connection 'b'.\n  Known connections: a, client",
+            ],
+        ),
+        (
+            "connections: [{id: a, provider: openai, base_url: 'https://[x'}]",
+            ["1:51: the URL cannot be parsed. Write it as https://host/path."],
+        ),
         ("a: [", None),
         ("[]", ["1:1: the file must be a mapping, not a list. Write `name: value` lines below it."]),
     ],
