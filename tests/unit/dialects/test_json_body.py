@@ -70,7 +70,7 @@ def test_a_nested_model_is_not_touched() -> None:
 
 def test_a_body_without_model_is_given_one() -> None:
     """Azure's older door names the model in the path only."""
-    assert replace_model(b'{"messages":[]}', "m") == b'{"model":"m","messages":[]}'
+    assert json_body.replace_model(b'{"messages":[]}', "m") == b'{"model":"m","messages":[]}'
 
 
 def test_members_are_read_by_type() -> None:

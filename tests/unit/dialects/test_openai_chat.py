@@ -1,3 +1,8 @@
+"""What only chat completions have."""
+
+from __future__ import annotations
+
+from omniroute_addon.dialects import dialect
 
 
 def test_azures_older_door_names_the_model_in_the_path() -> None:
