@@ -119,7 +119,7 @@ def test_score_prints_tables_and_json(run: Any, tmp_path: Path) -> None:
     corpus.write_text(json.dumps(CASE) + "\n")
     tables = run("score", str(corpus))
     assert tables.exit_code == 0, tables.output
-    assert "1 cases" in tables.output and "provider not known" in tables.output and "costly mistake" in tables.output
+    assert "Cases: 1" in tables.output and "provider not known" in tables.output and "costly mistake" in tables.output
     report = json.loads(run("score", str(corpus), "--json").output)
     assert report["cases"] == 1
     assert report["fields"]["retry_after_s"]["strict"] == 1.0

@@ -79,7 +79,7 @@ def score(file: Path, as_json: bool, files: Files) -> None:
     if as_json:
         click.echo(json.dumps(report, indent=2, ensure_ascii=False))
         return
-    click.echo(f"{report['cases']} cases\n")
+    click.echo(f"Cases: {report['cases']}\n")
     for title, part in (("provider known", report), ("provider not known", report["without_provider"])):
         click.echo(f"== {title}: {part['weighted']:.1%} of all fields right, debatable cases at half weight\n")
         click.echo(_score_tables(part))
@@ -260,13 +260,17 @@ def _score_tables(part: dict[str, Any]) -> str:
     columns = ("strict", "lenient", "macro_strict", "macro_lenient")
     fields = [(name, *(percent(row[c]) for c in columns)) for name, row in part["fields"].items()]
     blocks = [tabulate(fields, headers=("field", *(c.replace("_", " ") for c in columns)), tablefmt="plain")]
+    names = ("kind", "scope", "retry_other", "terminal", "retry_after_s", "breaker")
     for key, title in (("per_kind", "kind"), ("per_provider", "provider")):
-        names = ("kind", "scope", "retry_other", "terminal", "retry_after_s", "breaker")
+        flawed = {group: row for group, row in part[key].items() if any(row[name]["strict"] < 1 for name in names)}
         rows = [
             (group, row["cases"], *(f"{percent(row[n]['strict'])} {percent(row[n]['lenient'])}" for n in names))
-            for group, row in part[key].items()
+            for group, row in flawed.items()
         ]
-        blocks.append(tabulate(rows, headers=(title, "cases", *names), tablefmt="plain"))
+        heading = (
+            f"Strict and lenient shares by {title}; all fields of the other {len(part[key]) - len(rows)} are right:"
+        )
+        blocks.append(f"{heading}\n\n{tabulate(rows, headers=(title, 'cases', *names), tablefmt='plain')}")
     costly = [(name.replace("_", " "), len(ids), "\n".join(ids) or "-") for name, ids in part["costly"].items()]
-    blocks.append(tabulate(costly, headers=("costly mistake", "", "cases"), tablefmt="plain"))
+    blocks.append(tabulate(costly, headers=("costly mistake", "count", "cases"), tablefmt="plain"))
     return "\n\n".join(blocks) + "\n"

@@ -138,8 +138,8 @@ def report(judged: Sequence[Judged]) -> dict[str, Any]:
     providers = _grouped(judged, lambda j: j.case.provider)
     fields = {
         name: {
-            "strict": _share(judged, name, lenient=False),
-            "lenient": _share(judged, name, lenient=True),
+            "strict": _mean([_share(judged, name, lenient=False)]),
+            "lenient": _mean([_share(judged, name, lenient=True)]),
             "macro_strict": _mean(_share(group, name, lenient=False) for group in kinds.values()),
             "macro_lenient": _mean(_share(group, name, lenient=True) for group in kinds.values()),
         }
@@ -168,7 +168,7 @@ def weighted(judged: Sequence[Judged]) -> float:
     names = [name for name in FIELDS if name != "retry_after_from"]
     total = sum(0.5 if j.case.debatable else 1.0 for j in judged) * len(names)
     right = sum(0.5 if j.case.debatable else 1.0 for j in judged for name in names if j.right(name, lenient=False))
-    return _rounded(right / total) if total else 0.0
+    return round(right / total, 4) if total else 0.0
 
 
 def _mistakes(j: Judged) -> Iterable[str]:
@@ -217,20 +217,20 @@ def _grouped(judged: Iterable[Judged], key: Callable[[Judged], str]) -> dict[str
 
 def _group_report(group: Sequence[Judged]) -> dict[str, Any]:
     shares = {
-        name: {"strict": _share(group, name, lenient=False), "lenient": _share(group, name, lenient=True)}
+        name: {
+            "strict": _mean([_share(group, name, lenient=False)]),
+            "lenient": _mean([_share(group, name, lenient=True)]),
+        }
         for name in FIELDS
     }
     return {"cases": len(group), **shares}
 
 
 def _share(group: Sequence[Judged], name: str, *, lenient: bool) -> float:
-    return _rounded(sum(j.right(name, lenient=lenient) for j in group) / len(group)) if group else 0.0
+    return sum(j.right(name, lenient=lenient) for j in group) / len(group) if group else 0.0
 
 
 def _mean(shares: Iterable[float]) -> float:
+    """Rounded to four places, once, at the end."""
     values = list(shares)
-    return _rounded(sum(values) / len(values)) if values else 0.0
-
-
-def _rounded(share: float) -> float:
-    return round(share, 4)
+    return round(sum(values) / len(values), 4) if values else 0.0

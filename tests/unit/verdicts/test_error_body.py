@@ -104,6 +104,10 @@ def test_depth_and_number_of_fields_are_bounded() -> None:
     for _ in range(50):
         deep = {"a": deep}
     assert max(path.count(".") for path in paths(deep)) <= 8
+    nested: object = {"a": 1}
+    for _ in range(50):
+        nested = [nested]
+    assert list(fields(nested)) == []
     assert len(list(fields({f"k{n}": n for n in range(5000)}))) == 600
     assert len(list(fields([{"a": 1}] * 5000))) == 50
 
