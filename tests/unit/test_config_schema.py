@@ -24,8 +24,8 @@ connections:
     headers: {X-Team: a}
     disable_cooling: true
     allow_insecure: false
-  - {id: home, provider: openai, key: "keyring:home", models: gpt-*}
-  - {id: far, provider: openai, key: "env:K", base_url: "http://h.example", allow_insecure: true}
+  - {id: home, provider: openai, key: "keyring:home", models: [gpt-*, o3]}
+  - {id: far, provider: openai, key: "env:K", models: o3, base_url: "http://h.example", allow_insecure: true}
 routes:
   - {provider: openai, model: "gpt-5*", connections: [work, home, client]}
   - {connections: [work]}
@@ -57,7 +57,7 @@ def test_a_full_file_is_read_as_written() -> None:
         {"x-team": "a"},
     )
     assert work.models == {"gpt-5": "big", "gpt-4*": None}
-    assert home.models == {"gpt-*": None}
+    assert home.models == {"gpt-*": None, "o3": None}
     assert far.base_url == "http://h.example"
     assert (found.routes[1].provider, found.routes[1].model) == ("*", "*")
     rules = found.provider_error_rules["openai"]
