@@ -201,6 +201,8 @@ def test_replay_against_another_folder_shows_what_differs(run: Any, tmp_path: Pa
     line = next(line for line in result.output.splitlines() if " kind " in line)
     assert "overloaded" in line and "server_error" in line
     assert "2 flows judged, 1 differ" in result.output
+    same = run("replay", dump, "--against", str(tmp_path / "packs"))
+    assert same.output.strip() == "2 flows judged, 0 differ"
 
 
 def test_replay_against_a_whole_set_of_rules(run: Any, tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def test_words_come_from_message_fields_only() -> None:
     )
     assert words(body) == ["Slow down", "a", "b"]
     assert words('{"error":"plain"}') == ["plain"]
+    assert words('["all there is"]') == ["all there is"]
 
 
 def test_text_that_is_not_json_is_read_whole() -> None:
