@@ -51,7 +51,7 @@ def ask(proxy: int, upstream: int) -> http.client.HTTPResponse:
 
 
 def only_on_loopback(port: int) -> bool:
-    """All of 127.* is this machine on Linux: a socket that is bound to 127.0.0.1 refuses 127.0.0.2, any other does not."""
+    """On Linux all of 127.* is this machine: a socket bound to 127.0.0.1 refuses 127.0.0.2, a wildcard does not."""
     try:
         socket.create_connection(("127.0.0.2", port), timeout=2).close()
     except OSError:
