@@ -13,7 +13,7 @@ from pathlib import Path
 from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
 from mitmproxy.http import HTTPFlow
-from mitmproxy.proxy.mode_specs import ReverseMode
+from mitmproxy.proxy.mode_specs import ReverseMode, WireGuardMode
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
@@ -22,6 +22,7 @@ from .core import Core
 from .engine import Engine
 from .errors import NotAdmitted, UnsupportedMitmproxy
 from .packs import PackFolder, bundled_rules
+from .peers import is_loopback
 from .plugin_host import PluginHost
 from .plugins import FOLDER as BUNDLED_PLUGINS
 from .reload import Loaded, Sources
@@ -90,6 +91,7 @@ class Omniroute:
         self._uninstall: Callable[[], None] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._told: list[str] = []
+        self._moves = False
 
     # ------------------------------------------------------------ lifecycle
 
@@ -102,7 +104,7 @@ class Omniroute:
         if not ctx.options.has_changed("listen_host"):
             # mitmproxy's default is every interface; configured credentials must not be open to a network.
             ctx.options.update(listen_host="127.0.0.1")
-            log.info("listening on loopback only; use --listen-host to change that.")
+            self._moves = True
 
     def configure(self, updated: set[str]) -> None:
         if "omniroute_plugins" in updated and self.engine is not None and len(updated) < len(OPTIONS):
@@ -114,9 +116,12 @@ class Omniroute:
         if self.engine is not None:
             self.engine.verified_tls = not ctx.options.ssl_insecure
 
-    def running(self) -> None:
+    def running(self) -> None:  # not async: mitmproxy runs it synchronously when a script is added later
         if self.engine is None:  # added by a program instead of `-s`: nobody has called configure
             self.configure({*OPTIONS})
+        if self._moves:
+            self._moves = False
+            asyncio_utils.create_task(_move_to_loopback(), name="omniroute listen", keep_ref=True)
         if ctx.options.omniroute_fast_dispatch:
             uninstall = dispatch.install(ctx.master)
             self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
@@ -237,6 +242,23 @@ class Omniroute:
         finally:
             work.cancel()
             gone.cancel()
+
+
+async def _move_to_loopback() -> None:
+    """mitmproxy has begun to listen before it loads a script: what stands open to every interface is closed again."""
+    servers = ctx.master.addons.get("proxyserver").servers
+    open_to_all = {
+        server.mode
+        for server in servers
+        # WireGuard is made for other machines, and lets in only whom its keys name.
+        if server.mode.custom_listen_host is None and not isinstance(server.mode, WireGuardMode)
+        if not all(is_loopback(address[0]) for address in server.listen_addrs)
+    }
+    if open_to_all:
+        modes = [server.mode for server in servers]
+        await servers.update([mode for mode in modes if mode not in open_to_all])
+        await servers.update(modes)
+    log.info("listening on loopback only; use --listen-host to change that.")
 
 
 def _path(text: str) -> Path | None:
