@@ -1,12 +1,12 @@
-"""Broken replies: small makers for single faults, and `CATALOGUE`, all of them by name.
+"""Broken replies: small makers for single faults, and catalogues of them by name.
 
     upstream.script([cut(openai_chat("one two three"), after=2, ending=Reset()), openai_chat("fine")])
 
-    @pytest.mark.parametrize("name", CATALOGUE)
+    @pytest.mark.parametrize("name", BEFORE_OUTPUT)
     async def test_a_fault_before_output_is_survived(name, tls_upstream):
-        tls_upstream.script([CATALOGUE[name](openai_chat("lost")), openai_chat("fine")])
+        tls_upstream.script([BEFORE_OUTPUT[name](openai_chat("lost")), openai_chat("fine")])
 
-`CATALOGUE` maps a name to a function that breaks a good answer. Nothing in it pauses by the clock.
+A catalogue maps a name to a function that breaks a good streamed answer. Nothing in it pauses by the clock.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def wrong_length(reply: Reply, *, lie: int) -> Reply:
 
 Breaker = Callable[[Reply], Reply]
 
-CATALOGUE: Mapping[str, Breaker] = {
+BEFORE_OUTPUT: Mapping[str, Breaker] = {
     "reset before head": lambda _: Reply(before=(Reset(),)),
     "close before head": lambda _: Reply(before=(Close(),)),
     "hang before head": lambda _: hang_before_head(),
@@ -90,12 +90,21 @@ CATALOGUE: Mapping[str, Breaker] = {
     "stream reset before head": lambda _: Reply(before=(ResetStream(7),)),
     "stream reset after head": lambda good: cut(good, after=0, ending=ResetStream(2)),
     "go away, not processed": lambda _: Reply(before=(GoAway(0, processed=False), Close())),
-    "missing last chunk": lambda good: cut(good, after=len(good.steps), ending=Close()),
-    "broken chunk size": lambda good: cut(good, after=1, ending=Raw(b"zz\r\n")),
-    "content-length too large": lambda good: wrong_length(good, lie=10),
+    "broken chunk size": lambda good: cut(cut(good, after=1, ending=Raw(b"zz\r\n")), after=2, ending=Close()),
     "oversized head": oversized_head,
-    "overloaded": lambda _: Reply(status=529, body=b'{"error":{"message":"Overloaded"}}'),
-    "server error without body": lambda _: Reply(status=500, body=b""),
     "rate limit": lambda _: Reply(status=429, body=b'{"error":{"message":"Rate limit reached"}}'),
 }
-"""Every way in which an answer can fail before a useful byte of it reached the client, by name."""
+"""Ways in which an answer fails before a useful byte of it came, by name: another connection may answer instead."""
+
+AFTER_OUTPUT: Mapping[str, Breaker] = {
+    "reset after three chunks": lambda good: cut(good, after=3, ending=Reset()),
+    "close after three chunks": lambda good: cut(good, after=3, ending=Close()),
+    "stream reset after three chunks": lambda good: cut(good, after=3, ending=ResetStream(2)),
+    "missing last chunk": lambda good: cut(good, after=len(good.steps), ending=Close()),
+    "content-length too large": lambda good: wrong_length(good, lie=10),
+    "content-length too small": lambda good: wrong_length(good, lie=-10),
+}
+"""Ways in which an answer fails once output came: nothing may be sent again, and the client must not take it as whole."""
+
+CATALOGUE: Mapping[str, Breaker] = {**BEFORE_OUTPUT, **AFTER_OUTPUT}
+"""All of them."""
