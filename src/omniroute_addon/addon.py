@@ -27,6 +27,7 @@ from .plugin_host import PluginHost
 from .plugins import FOLDER as BUNDLED_PLUGINS
 from .reload import Loaded, Sources
 from .stream import Waiting, install
+from .stream.copies import meant_host
 from .verdicts import RuleBook
 
 log = logging.getLogger(__name__)
@@ -218,11 +219,11 @@ class Omniroute:
             data.ignore_connection = True
 
     def requestheaders(self, flow: HTTPFlow) -> None:
-        """A model call is read whole, whatever `stream_large_bodies` says: it may have to be sent again."""
+        """A model call is read whole, whatever another addon says: it may have to be sent again."""
         request, engine = flow.request, self.engine
         if not request.stream or engine is None or self._uninstall is None:
             return
-        if engine.is_ours(request.method, request.pretty_host, request.port, request.path):
+        if engine.is_ours(request.method, meant_host(flow), request.port, request.path):
             request.stream = False
 
     async def omniroute_pause(self, waiting: Waiting) -> None:

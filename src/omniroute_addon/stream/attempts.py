@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from types import SimpleNamespace
 from typing import Any
 
 from mitmproxy import flow
@@ -32,7 +33,7 @@ from ..final_answer import broken_engine, marks
 from ..model import Answer
 from ..peers import is_loopback
 from ..watch import Commit, Decision, Fail, Watch
-from .copies import frame_for_http1, hide_credentials, incoming_of, response_of, show_target, wire_request
+from .copies import frame_for_http1, hide_credentials, incoming_of, meant_host, response_of, show_target, wire_request
 from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, PatientStream, Waiting
 
 log = logging.getLogger(__name__)
@@ -121,10 +122,27 @@ class AttemptStream(PatientStream):
         yield from self._run()
         return False
 
-    def _identify(self) -> Exchange | None:
+    def check_body_size(self, request: bool) -> Generator[commands.Command, Any, bool]:
+        """Without `stream_large_bodies`: a model call is read whole, and how its answer travels the watch decides."""
+        options = self.context.options
+        if not options.stream_large_bodies or not self._may_be_ours():
+            return (yield from super().check_body_size(request))
+        limit = SimpleNamespace(body_size_limit=options.body_size_limit, stream_large_bodies=None)
+        self.context.options = limit  # type: ignore[assignment]
+        try:
+            return (yield from super().check_body_size(request))
+        finally:
+            self.context.options = options
+
+    def _may_be_ours(self) -> bool:
         request = self.flow.request
-        host = request.pretty_host
-        if not self.engine.is_ours(request.method, host, request.port, request.path):
+        return self.exchange is not None or self.engine.is_ours(
+            request.method, meant_host(self.flow), request.port, request.path
+        )
+
+    def _identify(self) -> Exchange | None:
+        request, host = self.flow.request, meant_host(self.flow)
+        if not self._may_be_ours():
             return None
         peer = self.context.client.peername[0] if self.context.client.peername else ""
         try:

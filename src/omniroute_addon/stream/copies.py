@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from mitmproxy import http
+from mitmproxy.proxy.mode_specs import ReverseMode
 
 from ..exchange import Reply
 from ..model import Target
 from ..wire import Incoming, Outgoing, shown_headers, shown_path
+
+
+def meant_host(seen: http.HTTPFlow) -> str:
+    """The name that the client meant.
+
+    In transparent mode the address stands for the `Host` that came with it; in reverse mode the operator named the host,
+    whatever `keep_host_header` lets through.
+    """
+    reverse = isinstance(seen.client_conn.proxy_mode, ReverseMode)
+    return seen.request.host if reverse else seen.request.pretty_host
 
 
 def incoming_of(request: http.Request) -> Incoming:
