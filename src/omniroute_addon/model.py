@@ -62,6 +62,17 @@ class Auth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """A sort of credential that a provider wants carried in another way than its usual one."""
+
+    prefix: str
+    """How such a credential begins, `sk-ant-oat`."""
+    auth: Auth
+    values: Mapping[str, str] = field(default_factory=dict)
+    """List header -> the value that must be on its list with this sort of credential, and with no other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """One door of a provider: where requests of one dialect go."""
 
@@ -90,6 +101,8 @@ class Provider:
     auth: Auth
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers that every request to this provider needs, such as `anthropic-version`; set only when absent."""
+    logins: tuple[Login, ...] = ()
+    """Sorts of credentials that go another way; the first whose prefix fits."""
     traits: frozenset[str] = frozenset()
     """Facts that mechanisms ask for by name (`passthrough_models`, `per_model_quota`, `full_text`, …)."""
     source: str = ""
@@ -183,6 +196,10 @@ class Target:
     auth: Auth
     headers: Mapping[str, str] = field(default_factory=dict)
     """Provider and connection headers merged."""
+    listed: Mapping[str, str] = field(default_factory=dict)
+    """List header -> the value that this credential's login needs on it."""
+    unlisted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """List header -> values that belong to other logins of the provider and must not travel with this credential."""
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import datetime
 import re
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from .input_problems import Strict
-from .model import Auth, Category, DialectName, Endpoint
+from .model import Auth, Category, DialectName, Endpoint, Login
 from .nearest import looks_like_credential, shown, unknown
 from .peers import is_loopback
 from .verdicts.schema import RuleLists
@@ -161,6 +162,20 @@ class AuthFile(Strict):
         return Auth(header=header, scheme=default if self.scheme is None else self.scheme)
 
 
+class LoginFile(Strict):
+    """A sort of credential that goes another way than the provider's usual one."""
+
+    prefix: Annotated[str, Field(min_length=3)] = Field(description="How such a credential begins, `sk-ant-oat`.")
+    auth: AuthFile = Field(description="Where this sort of credential goes.")
+    values: dict[HeaderName, HeaderValue] = Field(
+        default_factory=dict,
+        description="List header -> value that must be on its list with this sort of credential, and with no other.",
+    )
+
+    def login(self) -> Login:
+        return Login(prefix=self.prefix, auth=self.auth.auth(), values=MappingProxyType(dict(self.values)))
+
+
 class EndpointFile(Strict):
     """One door: where requests of one dialect go."""
 
@@ -203,6 +218,9 @@ class PackFile(RuleLists):
         None, description="Dialect -> URL, or `{url, aliases, auth}`. Empty for a provider that is only identified."
     )
     auth: AuthFile | None = Field(None, description="Where the credential goes; `authorization: Bearer …` by default.")
+    logins: list[LoginFile] | None = Field(
+        None, description="Sorts of credentials that go another way; the first whose prefix fits."
+    )
     headers: dict[HeaderName, HeaderValue] | None = Field(
         None, description="Headers that every request needs; set only when the client sent none of that name."
     )

@@ -181,6 +181,7 @@ def _provider(id_: str, facts: Mapping[str, Any], source: PackSource) -> Provide
         endpoints=endpoints,
         auth=facts["auth"].auth() if "auth" in facts else Auth(),
         headers=MappingProxyType(dict(facts.get("headers", {}))),
+        logins=tuple(entry.login() for entry in facts.get("logins", ())),
         traits=frozenset(facts.get("traits", ())),
         source=f"{source.file}:{source.lines.get(id_, 1)}",
     )

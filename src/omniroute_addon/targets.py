@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from .base_url import door_url, filled_url
-from .model import Connection, ModelCall, Provider, Target
+from .model import Connection, Login, ModelCall, Provider, Target
 
 CLIENT: Final = "client"
 """Names the client's own credential in a route."""
@@ -87,14 +87,34 @@ def _target(call: ModelCall, connection: Connection, provider: Provider | None) 
     if url is None:
         return None
     model = renamed(connection, call.model)
+    login = _login(connection, provider)
     return Target(
         connection=connection,
         dialect=call.dialect,
         url=filled_url(url, model=model, stream=call.stream),
         model=model,
-        auth=endpoint.auth or provider.auth,
+        auth=login.auth if login else endpoint.auth or provider.auth,
         headers=MappingProxyType({**provider.headers, **connection.headers}),
+        listed=login.values if login else MappingProxyType({}),
+        unlisted=_unlisted(provider, login),
     )
+
+
+def _login(connection: Connection, provider: Provider) -> Login | None:
+    """The sort of credential that this is, when it goes another way than the provider's usual one."""
+    if connection.secret is None:
+        return None
+    return next((it for it in provider.logins if connection.secret.value.startswith(it.prefix)), None)
+
+
+def _unlisted(provider: Provider, login: Login | None) -> Mapping[str, frozenset[str]]:
+    """What the client may have put on a list header for its own login, and what is wrong with ours."""
+    others: dict[str, set[str]] = {}
+    for other in provider.logins:
+        if other is not login:
+            for header, value in other.values.items():
+                others.setdefault(header, set()).add(value)
+    return MappingProxyType({header: frozenset(values) for header, values in others.items()})
 
 
 def allows(connection: Connection, model: str) -> bool:

@@ -182,6 +182,7 @@ def visible_headers(incoming: Incoming, *, target: Target) -> Headers:
         for name, value in incoming.headers
         if (lower := name.lower()) not in gone and not lower.startswith(b"x-omniroute-")
     ]
+    kept = _relisted(kept, target)
     present = {_lower(name) for name, _ in kept}
     kept += [
         (name.encode("latin-1"), value.encode("utf-8"))
@@ -189,6 +190,24 @@ def visible_headers(incoming: Incoming, *, target: Target) -> Headers:
         if name.lower() not in present
     ]
     return tuple(kept)
+
+
+def _relisted(headers: list[tuple[bytes, bytes]], target: Target) -> list[tuple[bytes, bytes]]:
+    """List headers with what the target's login needs on them, and without what belongs to another login."""
+    touched = {*target.listed, *target.unlisted}
+    if not touched:
+        return headers
+    kept = [(name, value) for name, value in headers if _lower(name) not in touched]
+    for header in sorted(touched):
+        said = (v.decode("latin-1") for k, v in headers if _lower(k) == header)
+        items = [item.strip() for value in said for item in value.split(",")]
+        items = [item for item in items if item and item not in target.unlisted.get(header, ())]
+        needed = target.listed.get(header)
+        if needed and needed not in items:
+            items.append(needed)
+        if items:
+            kept.append((header.encode("latin-1"), ",".join(items).encode("latin-1")))
+    return kept
 
 
 def as_mapping(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

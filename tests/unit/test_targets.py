@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from omniroute_addon.model import Auth, Connection, Endpoint, ModelCall, Provider, Target
+from omniroute_addon.model import Auth, Connection, Endpoint, Login, ModelCall, Provider, Target
+from omniroute_addon.secrets import secret_of
 from omniroute_addon.targets import OwnCredential, Route, allows, renamed, targets_for
 
 OPENAI = Provider(
@@ -135,3 +136,20 @@ def test_a_target_says_where_how_and_under_which_name() -> None:
     assert target.auth == Auth(header="x-goog-api-key", scheme="")
     assert dict(target.headers) == {"x-a": "provider", "x-b": "mine"}
     assert (target.connection, target.dialect) == (connection, "gemini")
+
+
+def test_the_way_of_a_credential_depends_on_its_sort() -> None:
+    """A Claude subscription's token goes as a bearer with a word on a list header; an API key goes as the pack says."""
+    login = Login(prefix="tok-", auth=Auth(), values={"x-beta": "oauth"})
+    plain = Auth(header="x-api-key", scheme="")
+    endpoint = Endpoint(dialect="openai-chat", url="https://h.example/v1/chat/completions")
+    provider = Provider(
+        id="p", name="p", hosts=("h.example",), category="api_key", endpoints=(endpoint,), auth=plain, logins=(login,)
+    )
+    call = ModelCall(provider="p", dialect="openai-chat", model="m", stream=False)
+    token, key = (Connection(id=v, provider="p", secret=secret_of(v)) for v in ("tok-1", "key-1"))
+    first, second = targets_for(
+        call, None, connections=(token, key), routes=(), providers={"p": provider}, own_credential="never"
+    )
+    assert (first.auth, first.listed, first.unlisted) == (Auth(), {"x-beta": "oauth"}, {})
+    assert (second.auth, second.listed, second.unlisted) == (plain, {}, {"x-beta": frozenset({"oauth"})})

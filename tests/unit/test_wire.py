@@ -122,6 +122,18 @@ def test_headers_of_the_target_are_set_only_when_absent() -> None:
     assert (out["x-one"], out["x-two"]) == ("client", "pack")
 
 
+def test_list_headers_follow_the_login_of_the_target() -> None:
+    """A Claude subscription needs a word on `anthropic-beta` that an API key must not have, and the reverse."""
+    request = incoming(("Anthropic-Beta", "tools-1, oauth-1"), ("anthropic-beta", "cache-1"))
+    key = replace(target(), unlisted={"anthropic-beta": frozenset({"oauth-1"})})
+    assert as_mapping(send(request, key).headers)["anthropic-beta"] == "tools-1,cache-1"
+    token = replace(target(), listed={"anthropic-beta": "oauth-1"})
+    assert as_mapping(send(request, token).headers)["anthropic-beta"] == "tools-1,oauth-1,cache-1"
+    assert as_mapping(send(incoming(), token).headers)["anthropic-beta"] == "oauth-1"
+    alone = incoming(("anthropic-beta", "oauth-1"))
+    assert "anthropic-beta" not in as_mapping(send(alone, key).headers)
+
+
 def test_streams_are_asked_for_without_compression() -> None:
     request = incoming(("Accept-Encoding", "gzip, br, zstd"))
     assert as_mapping(send(request, target(), stream=True).headers)["accept-encoding"] == "identity"
