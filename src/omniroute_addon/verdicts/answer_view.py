@@ -16,10 +16,11 @@ from .text_match import MAX_TEXT, Text
 _BOM: Final = "\ufeff"
 _ERROR_HEAD = re.compile(r'\s*[\[{]?\s*\{\s*"(?:error"|type"\s*:\s*"error")')
 _HTML = re.compile(r"\s*(?:<!doctype html|<html|<head|<\?xml)", re.IGNORECASE)
-_STRIPPED_HTML = re.compile(r"(?is)<(script|style)\b.{0,20000}?</\1>")
+_UNREAD_TAGS: Final = ("script", "style")
 _ECHO = re.compile(r"(?i)\b(?:got|received|input_value|you (?:sent|provided)|but was)\b[:=]?\s*[\[{\"'`]")
 _QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,400}'(?!\w)|(?<!\w)`[^`\n]{1,400}`(?!\w)")
-_NO_FIELDS: Final = ErrorFields()
+_MAX_REFUSAL: Final = 16 * 1024
+"""A refusal says why it refuses at once; what comes after this much is an echo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +85,18 @@ def view(answer: Answer, *, provider: str | None, category: Category | None, dia
     whole = len(answer.body) <= MAX_TEXT
     if document is None and broken:
         error = not good or (_ERROR_HEAD.match(text) is not None)
-        fields = fields_of_fragment(text) if error else _NO_FIELDS
+        fields = fields_of_fragment(text) if error else ErrorFields()
     elif document is None:
         html = _HTML.match(text) is not None
         error = not good or (html and not answer.stream)
         words = text if error and not (answer.stream and good) else ""
-        fields = (
-            ErrorFields(messages=[_STRIPPED_HTML.sub(" ", words) if html else words]) if words.strip() else _NO_FIELDS
-        )
+        fields = ErrorFields(messages=[_without_scripts(words) if html else words]) if words.strip() else ErrorFields()
     else:
         error = not good or stream.error or is_error(document)
-        fields = error_fields(document) if error else _NO_FIELDS
+        fields = error_fields(document) if error else ErrorFields()
     embedded = (embedded_status(document) or implied_status(fields)) if good and error else None
     status = answer.status if not (good and error) else embedded or 502
-    if kind := answer.headers.get("x-amzn-errortype"):
+    if error and (kind := answer.headers.get("x-amzn-errortype")):
         fields.types.append(kind.partition(":")[0].strip())
     return AnswerView(
         status=status,
@@ -159,8 +158,23 @@ def _words(fields: ErrorFields, status: int) -> str:
     """The provider's words; of a refusal to read the request, without what it quotes of the request."""
     messages = "\n".join(dict.fromkeys(fields.messages))
     if status in (400, 422):
-        messages = "\n".join(_without_echo(line) for line in messages.split("\n"))
+        messages = "\n".join(_without_echo(line) for line in messages[:_MAX_REFUSAL].split("\n"))
     return "\n".join([messages, *fields.codes, *fields.types, *fields.names]).strip()
+
+
+def _without_scripts(page: str) -> str:
+    """What a page says to people. One pass per tag; an unclosed tag hides the rest."""
+    for tag in _UNREAD_TAGS:
+        lowered = page.lower()
+        if len(lowered) != len(page):  # a few letters change length; such a page is read as it is
+            return page
+        kept, at = [], 0
+        while (start := lowered.find("<" + tag, at)) >= 0:
+            kept.append(page[at:start])
+            end = lowered.find("</" + tag, start)
+            at = len(page) if end < 0 else end + len(tag) + 2
+        page = " ".join([*kept, page[at:]])
+    return page
 
 
 def _without_echo(line: str) -> str:

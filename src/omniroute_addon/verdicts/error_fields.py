@@ -126,6 +126,7 @@ def error_fields(document: Any) -> ErrorFields:
     found = ErrorFields()
     if isinstance(document, str):
         found.messages.append(document)
+    if not isinstance(document, dict | list):
         return found
     queue = deque([document])
     seen = 0

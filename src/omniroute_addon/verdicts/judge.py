@@ -124,8 +124,7 @@ class RuleBook:
     def restate(self, answer: Answer, *, provider: str | None, dialect: str | None) -> Restatement | None:
         """The true status of an answer whose status lies, or None (`SR-1` to `SR-30`). Never raises (`SR-7`)."""
         try:
-            seen = self._view(answer, provider, dialect)
-            return self._restated(answer, seen, [])
+            return self._restated(answer, self._view(answer, provider, dialect), [])
         except Exception:  # a broken rule must not cost the request (SR-7); the cause goes to the log
             log.exception("restatement failed, status %d left as it is", answer.status)
             return None
@@ -135,19 +134,21 @@ class RuleBook:
     ) -> Verdict:
         """What an answer means, under its restated status. Always answers, never raises."""
         try:
-            seen = self._view(answer, provider, dialect)
-            if restatement is not None and restatement.rule != INSIDE_SUCCESS:
-                seen = seen.with_status(restatement.status)
-            rule = self._deciding(seen, [])
-            return build_verdict(answer, seen, rule, restatement, now)
+            return self._classified(answer, self._view(answer, provider, dialect), restatement, now)
         except Exception:  # a broken rule must not cost the request; the status alone still says something
             log.exception("classification failed, judged by status %d alone", answer.status)
             return verdict_by_status(answer, restatement)
 
     def judge(self, answer: Answer, *, provider: str | None, dialect: str | None, now: float) -> Verdict:
-        """Restate, then classify."""
-        restatement = self.restate(answer, provider=provider, dialect=dialect)
-        return self.classify(answer, provider=provider, dialect=dialect, restatement=restatement, now=now)
+        """Restate, then classify, reading the answer once. Never raises."""
+        restatement: Restatement | None = None
+        try:
+            seen = self._view(answer, provider, dialect)
+            restatement = self._restated(answer, seen, [])
+            return self._classified(answer, seen, restatement, now)
+        except Exception:  # as above
+            log.exception("judging failed, judged by status %d alone", answer.status)
+            return verdict_by_status(answer, restatement)
 
     def trace(self, answer: Answer, *, provider: str | None, dialect: str | None) -> tuple[RuleTrace, ...]:
         """Every rule that is tried, in order, up to and including the one that decides; for `rules explain`."""
@@ -202,6 +203,11 @@ class RuleBook:
         return Restatement(
             from_status=answer.status, status=rule.written.status, retry_after_s=rule.written.retry_after, rule=rule.ref
         )
+
+    def _classified(self, answer: Answer, seen: AnswerView, restatement: Restatement | None, now: float) -> Verdict:
+        if restatement is not None and restatement.rule != INSIDE_SUCCESS:
+            seen = seen.with_status(restatement.status)
+        return build_verdict(answer, seen, self._deciding(seen, []), restatement, now)
 
     def _kind_of(self, seen: AnswerView) -> Kind:
         rule = self._deciding(seen, [])

@@ -24,12 +24,22 @@ MAX_TEXT: Final = 64 * 1024
 MAX_TRIES: Final = 64
 
 _GAP = re.compile(r"\s*…(?:\{(\d{1,4})\})?\s*")
-_PLAIN_MARKS: Final = {0x2019: "'", 0x2018: "'", 0x201C: '"', 0x201D: '"', 0x00A0: " ", 0x202F: " "}
+_PLAIN_MARKS: Final = (
+    ("\u2019", "'"),
+    ("\u2018", "'"),
+    ("\u201c", '"'),
+    ("\u201d", '"'),
+    ("\u00a0", " "),
+    ("\u202f", " "),
+)
 
 
 def folded(text: str) -> str:
     """The form in which texts and phrases are compared: lower case, plain marks, bounded."""
-    return text[:MAX_TEXT].translate(_PLAIN_MARKS).lower()
+    text = text[:MAX_TEXT]
+    for mark, plain in _PLAIN_MARKS:  # many times quicker than str.translate
+        text = text.replace(mark, plain)
+    return text.lower()
 
 
 class Text:
