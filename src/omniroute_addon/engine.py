@@ -54,6 +54,7 @@ from .wire import (
 log = logging.getLogger(__name__)
 
 _UNREACHABLE = ("network", "timeout")
+"""Tried in place only when nothing else is left: a dead address stays dead for longer than a pause."""
 _PROVIDERS_FAULT = ("server_error", "overloaded", "timeout")
 """Said with 500 to 504 these hold for everybody at that address; a 529 or an error inside a stream may be one key's."""
 _MAX_WAITS = 100
@@ -284,7 +285,8 @@ class Engine:
             ex.raw[ex.attempt.number] = raw
         ex.last_verdict = verdict
         target = ex.attempt.target
-        if verdict.retry_same and answer.phase != "stream" and self._may_try_in_place(ex, verdict):
+        worth_it = verdict.retry_same and answer.phase != "stream" and verdict.kind not in _UNREACHABLE
+        if worth_it and self._may_try_in_place(ex, verdict):
             self._in_place(ex, target, verdict)
             ex.again = target
             return verdict

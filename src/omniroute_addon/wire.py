@@ -132,8 +132,9 @@ def outgoing(
 ) -> Outgoing:
     """The request for one attempt.
 
-    It goes to `target.url`, with the client's query; the client's own connection keeps the client's address. `body` is the client's own bytes object while nothing had to change, else the
-    decoded and edited bytes. `changes` are what plugins set (text) or deleted (None), by lower-case name.
+    It goes to `target.url`, with the client's query; the client's own connection keeps the client's address. `body` is
+    the client's own bytes object while nothing had to change, else the decoded and edited bytes. `changes` are what
+    plugins set (text) or deleted (None), by lower-case name.
     """
     own = target.connection.own
     headers = [(k, v) for k, v in visible_headers(incoming, target=target) if not changes or _lower(k) not in changes]
