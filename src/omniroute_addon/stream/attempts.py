@@ -107,6 +107,8 @@ class AttemptStream(PatientStream):
         elif isinstance(event, (ResponseEndOfMessage, ResponseProtocolError)):
             watch.ended = isinstance(event, ResponseEndOfMessage)
             yield from self._ended(getattr(event, "message", ""))
+        elif isinstance(event, ResponseTrailers):
+            self._trailers = event
         else:
             yield from self.server_state(event)
 
@@ -304,8 +306,8 @@ class AttemptStream(PatientStream):
         rest = self.watch.rest()
         if rest:
             yield from self.server_state(ResponseData(self.stream_id, rest))
-        if self._trailers:
-            yield from self.server_state(self._trailers)
+        if self._trailers and not self.flow.request.http_version.startswith("HTTP/1"):
+            yield from self.server_state(self._trailers)  # mitmproxy cannot write them over HTTP/1
         self._over(good=not self._error_told)
         yield from self.server_state(ResponseEndOfMessage(self.stream_id))
 

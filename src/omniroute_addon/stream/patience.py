@@ -39,7 +39,9 @@ _TICK_S = 5.0
 """Longest sleep of a timer: a finished stream leaves one behind for at most this long."""
 _CONNECTIONS_PER_ADDRESS = 256
 """mitmproxy's five make twelve parallel streams of one HTTP/2 client wait for each other at an HTTP/1 upstream."""
-_attempt_ids = itertools.count(1 << 40, 2)
+FIRST_ATTEMPT_ID = 1 << 40
+"""Far above any id that mitmproxy gives: an id tells whose exchange it is."""
+_attempt_ids = itertools.count(FIRST_ATTEMPT_ID, 2)
 
 
 @dataclass(slots=True, eq=False)
