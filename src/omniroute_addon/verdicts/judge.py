@@ -17,7 +17,7 @@ from omniroute_addon.model import Answer, Category, Kind, Restatement, RuleRef, 
 
 from .answer_view import AnswerView, view
 from .build_verdict import build_verdict, kind_of, status_for, verdict_by_status
-from .rules import Rule, by_status, compile_operator_rule, compile_rule
+from .rules import Rule, candidates, compile_operator_rule, compile_rule
 from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
 from .text_match import Written
 
@@ -74,7 +74,7 @@ class RuleBook:
         self._restate = restate
         self._classify = classify
         self._categories = categories
-        self._indexed: dict[tuple[str, str, int], tuple[Rule[ClassifyRule], ...]] = {}
+        self._indexed: dict[tuple[str, str, int, bool], tuple[Rule[ClassifyRule], ...]] = {}
         self.problems = problems
         """Rules that were left out, one sentence each with its place; the others are in force."""
         self.rules: Mapping[str, ClassifyRule | RestateRule] = {
@@ -197,7 +197,7 @@ class RuleBook:
         if answer.status < 400 or seen.empty:
             return None
         rules = [rule for owner in self._owners(seen) for rule in self._restate.get(owner, ())]
-        rule = _first(by_status(rules, answer.status), seen, "restate", tried)
+        rule = _first(candidates(rules, answer.status, error=True), seen, "restate", tried)
         if rule is None:
             return None
         return Restatement(
@@ -215,11 +215,11 @@ class RuleBook:
 
     def _deciding(self, seen: AnswerView, tried: list[RuleTrace]) -> Rule[ClassifyRule] | None:
         known = seen.provider in self._classify or f"operator:{seen.provider}" in self._classify
-        key = (seen.provider if known else "", seen.dialect, seen.status)
+        key = (seen.provider if known else "", seen.dialect, seen.status, seen.error)
         rules = self._indexed.get(key)
         if rules is None:
             every = [rule for owner in self._owners(seen) for rule in self._classify.get(owner, ())]
-            rules = by_status(every, seen.status)
+            rules = candidates(every, seen.status, error=seen.error)
             if len(self._indexed) < 4096:
                 self._indexed[key] = rules
         return _first(rules, seen, "classify", tried)
