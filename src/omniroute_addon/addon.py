@@ -17,18 +17,15 @@ from mitmproxy.proxy.mode_specs import ReverseMode, WireGuardMode
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
-from . import dispatch, places
+from . import dispatch
 from .core import Core
 from .engine import Engine
 from .errors import NotAdmitted, UnsupportedMitmproxy
-from .packs import PackFolder, bundled_rules
+from .files import Files
 from .peers import is_loopback
-from .plugin_host import PluginHost
-from .plugins import FOLDER as BUNDLED_PLUGINS
 from .reload import Loaded, Sources
 from .stream import Waiting, install
 from .stream.copies import meant_host
-from .verdicts import RuleBook
 
 log = logging.getLogger(__name__)
 
@@ -155,34 +152,25 @@ class Omniroute:
 
     def _load_sources(self) -> None:
         """At start and when an option names other files: synchronously, because nothing can be served before."""
-        options = ctx.options
-        self._sources = Sources(
-            config=_path(options.omniroute_config) or places.default_config_path(),
-            required=bool(options.omniroute_config),
-            folders=(
-                PackFolder(path=bundled_rules(), label="rules"),
-                PackFolder(path=_path(options.omniroute_rules) or places.default_rules_dir()),
-            ),
-        )
+        self._sources = self._files().sources()
         self._use(self._sources.load())
 
     def _use(self, loaded: Loaded) -> None:
         self._tell((*loaded.problems, *loaded.warnings))
-        rules = RuleBook.build(
-            loaded.packs.rules,
-            categories={p.id: p.category for p in loaded.packs.providers.values()},
-            operator=loaded.config.operator_rules,
-        )
+        rules = Files.rule_book(loaded)
         self._tell((*self._told, *rules.problems))
         if self.engine is None:
-            settings = loaded.config.settings.plugins
-            plugins = PluginHost(disabled=settings.disabled, max_faults=settings.max_faults)
-            user = _path(ctx.options.omniroute_plugins) or places.default_plugins_dir()
-            plugins.load(bundled=BUNDLED_PLUGINS, user=user)
+            plugins = self._files().plugin_host(loaded.config.settings)
             self.engine = Engine(Core(config=loaded.config, packs=loaded.packs, rules=rules), plugins)
         core = self.engine.core
         core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
         self.engine.plugins.each("start", core=core)
+
+    @staticmethod
+    def _files() -> Files:
+        named = (ctx.options.omniroute_config, ctx.options.omniroute_rules, ctx.options.omniroute_plugins)
+        config, rules, plugins = (Path(text).expanduser() if text else None for text in named)
+        return Files(config=config, rules=rules, plugins=plugins)
 
     async def _watch_files(self) -> None:
         """Notice edits within two seconds; a bad one keeps the last good version (design.md §6)."""
@@ -221,10 +209,13 @@ class Omniroute:
     def requestheaders(self, flow: HTTPFlow) -> None:
         """A model call is read whole, whatever another addon says: it may have to be sent again."""
         request, engine = flow.request, self.engine
-        if not request.stream or engine is None or self._uninstall is None:
+        password = "proxyauth" in flow.metadata
+        if engine is None or self._uninstall is None or not (request.stream or password):
             return
         if engine.is_ours(request.method, meant_host(flow), request.port, request.path):
             request.stream = False
+            if password:  # mitmproxy writes it into every dump; who called may stay, how it logged in may not
+                flow.metadata["proxyauth"] = (flow.metadata["proxyauth"][0], HIDDEN)
 
     async def omniroute_pause(self, waiting: Waiting) -> None:
         """Sit out a pause or a permit, or until the client leaves (`stream.py`)."""
@@ -260,10 +251,6 @@ async def _move_to_loopback() -> None:
         await servers.update([mode for mode in modes if mode not in open_to_all])
         await servers.update(modes)
     log.info("listening on loopback only; use --listen-host to change that.")
-
-
-def _path(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
 
 
 addons = [Omniroute()]
