@@ -120,7 +120,10 @@ class Phrase:
     def found_in(self, text: Text) -> bool:
         """Whether the phrase occurs. A later part is taken where it first occurs after the part before."""
         for part in self.parts:
-            if not any(word in text for word in part.words):
+            for word in part.words:
+                if word in text:
+                    break
+            else:
                 return False
         first = self.parts[0]
         if len(self.parts) == 1 and not (first.starts_word or first.ends_word):
@@ -196,8 +199,10 @@ def compile_phrases(written: Written, named: Mapping[str, Written]) -> TextTest:
             others.append(together)
 
     def test(text: Text) -> bool:
-        if any(needle in text for needle in plain):
-            return True
+        known = text.folded if len(text.folded) < _SHORT else text
+        for needle in plain:
+            if needle in known:
+                return True
         return any(all(phrase.found_in(text) for phrase in together) for together in others)
 
     return test
