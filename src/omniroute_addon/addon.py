@@ -26,6 +26,7 @@ from .peers import is_loopback
 from .reload import Loaded, Sources
 from .stream import Waiting, install
 from .stream.copies import meant_host
+from .wire import HIDDEN
 
 log = logging.getLogger(__name__)
 
