@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from .answer_view import AnswerView
 from .json_path import compile_path
-from .schema import FieldTest, ValueTest, When, parse_statuses
+from .schema import FieldTest, ValueTest, When
+from .schema_values import parse_statuses
 from .text_match import Text, Written, compile_phrases
 
 _ERROR_WORDS: Final = ("text", "text_all", "code", "type", "status_name", "name", "param")

@@ -10,7 +10,8 @@ from omniroute_addon.model import RuleRef
 from .answer_view import AnswerView
 from .kinds import BY_REASON
 from .match import Conditions, compile_conditions
-from .schema import ClassifyRule, OperatorRule, Phrases, RestateRule, When
+from .schema import ClassifyRule, OperatorRule, RestateRule, When
+from .schema_values import Phrases
 from .text_match import Written, compile_phrase
 
 CREDITS_LIST = "credits"
