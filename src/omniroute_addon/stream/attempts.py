@@ -367,7 +367,10 @@ class AttemptStream(PatientStream):
     def _over(self, *, good: bool) -> None:
         assert self.exchange
         self.end_attempt()
-        self.engine.finish(self.exchange, status=self.exchange.status, good=good)
+        try:
+            self.engine.finish(self.exchange, status=self.exchange.status, good=good)
+        except Exception:  # our own fault: the client has its answer, only the account of it is lost
+            log.exception("the engine failed to finish %r", self.exchange)
 
     # ------------------------------------------------------------ time
 
