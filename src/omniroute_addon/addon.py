@@ -22,6 +22,7 @@ from .core import Core
 from .engine import Engine
 from .errors import NotAdmitted, UnsupportedMitmproxy
 from .files import Files
+from .nearest import unknown
 from .peers import is_loopback
 from .reload import Loaded, Sources
 from .stream import Waiting, install
@@ -106,6 +107,7 @@ class Omniroute:
             self._moves = True
 
     def configure(self, updated: set[str]) -> None:
+        _check_choices(updated)
         if "omniroute_plugins" in updated and self.engine is not None and len(updated) < len(OPTIONS):
             log.warning("omniroute_plugins takes effect after a restart.")
         if updated & {"omniroute_config", "omniroute_rules"}:
@@ -235,6 +237,14 @@ class Omniroute:
         finally:
             work.cancel()
             gone.cancel()
+
+
+def _check_choices(updated: set[str]) -> None:
+    """mitmproxy only shows the choices of a text option; a typing error there would be taken for the default."""
+    for name, (_, _, _, choices) in OPTIONS.items():
+        value = getattr(ctx.options, name) if choices and name in updated else None
+        if value is not None and value not in (choices or ()):
+            raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
 
 
 async def _move_to_loopback() -> None:

@@ -145,7 +145,9 @@ async def test_several_modes_at_once(open_stage: OpenStage) -> None:
 async def test_a_model_call_over_plain_http(open_stage: OpenStage) -> None:
     """A local server's client that has `HTTP_PROXY` set, in absolute form."""
     async with FakeUpstream(tls=False) as local:
-        s = await open_stage("a", config={"routes": [{"connections": ["client", "a"]}]}, rehost={"localhost": local.address})
+        s = await open_stage(
+            "a", config={"routes": [{"connections": ["client", "a"]}]}, rehost={"localhost": local.address}
+        )
         local.script(error("openai-chat", 429, "busy"))
         s.upstream.script(openai_chat("cloud"))
         q = question(key=None)

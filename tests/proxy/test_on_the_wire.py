@@ -56,7 +56,9 @@ ERRORS = {
     403: json_reply({"error": {"message": "Country not supported.", "code": "unsupported_country"}}, status=403),
     413: Reply(status=413, headers=(("content-type", "text/html"),), body=b"<html>413 too large</html>"),
     422: json_reply({"error": {"message": "unprocessable: messages[0]"}}, status=422),
-    429: json_reply({"error": {"message": "Slow down.", "code": "rate_limit"}}, status=429, headers={"retry-after": "9"}),
+    429: json_reply(
+        {"error": {"message": "Slow down.", "code": "rate_limit"}}, status=429, headers={"retry-after": "9"}
+    ),
 }
 
 
@@ -95,7 +97,9 @@ CODINGS: Mapping[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "br": 
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-async def test_a_compressed_request_reaches_another_connection_as_plain_text(coding: str, open_stage: OpenStage) -> None:
+async def test_a_compressed_request_reaches_another_connection_as_plain_text(
+    coding: str, open_stage: OpenStage
+) -> None:
     """Issue point 17: decoded before it is read; Codex sends zstd, which not every provider knows."""
     s = await open_stage({"id": "a", "models": {"gpt-*": "renamed-model"}}, config=NEVER)
     s.upstream.script(good("openai-responses"))
@@ -191,7 +195,10 @@ CREDENTIALS = {
     "query": ({}, "key=sk-client&"),
     "query, other name": ({}, "api_key=sk-client&"),
     "cookie": ({"cookie": "session=sk-client"}, ""),
-    "account": ({"authorization": "Bearer sk-client", "chatgpt-account-id": "sk-client", "openai-project": "sk-client"}, ""),
+    "account": (
+        {"authorization": "Bearer sk-client", "chatgpt-account-id": "sk-client", "openai-project": "sk-client"},
+        "",
+    ),
 }
 
 
@@ -206,7 +213,9 @@ async def test_whatever_credential_came_the_connections_own_goes(provider: str, 
     for headers, query in CREDENTIALS.values():
         path, _, rest = q.path.partition("?")
         async with s.client(q) as client:
-            await client.request(q.method, f"{path}?{query}{rest or 'x=1'}", headers={**q.headers, **headers}, body=q.body)
+            await client.request(
+                q.method, f"{path}?{query}{rest or 'x=1'}", headers={**q.headers, **headers}, body=q.body
+            )
     for asked in s.upstream.requests:
         assert asked.header(name) == ("Bearer sk-a" if provider == "openai" else "sk-a")
         assert "sk-client" not in repr((asked.headers, asked.path))

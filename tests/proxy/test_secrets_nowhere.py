@@ -226,7 +226,9 @@ class Blabbermouth:
 async def test_after_faults_of_a_plugin_that_tells_all_it_knows(own: bool, open_stage: OpenStage, keys: None) -> None:
     from omniroute_addon import hookimpl
 
-    s = await (open_stage() if own else open_with_pool(open_stage, "openai", settings={"plugins": {"max_faults": 1000}}))
+    s = await (
+        open_stage() if own else open_with_pool(open_stage, "openai", settings={"plugins": {"max_faults": 1000}})
+    )
     plugin = Blabbermouth()
     hooks = [n for n in vars(Blabbermouth) if not n.startswith("_")]
     loud = type("Loud", (Blabbermouth,), {n: hookimpl(getattr(Blabbermouth, n)) for n in hooks})()
@@ -263,7 +265,9 @@ async def test_after_a_fault_of_our_own(
     assert seen.end == "complete"
     hits = found(s.proxy, seen, *told)
     if method == "identify":  # it passes as without us, and so it shows
-        hits = {place: [h for h in secrets if "pool" in h] for place, secrets in hits.items() if place in ("log", "more")}
+        hits = {
+            place: [h for h in secrets if "pool" in h] for place, secrets in hits.items() if place in ("log", "more")
+        }
         assert not any(hits.values())
     else:
         assert hits == {}
@@ -290,7 +294,9 @@ async def test_a_reload_tells_no_secret(open_stage: OpenStage, keys: None, tmp_p
     """A credential written where a reference belongs is refused without being repeated."""
     s = await open_with_pool(open_stage, "openai")
     addon = s.proxy.master.addons.get("omniroute")  # type: ignore[no-untyped-call]
-    text = f"connections: [{{id: a, provider: openai, key: {POOL_A}}}, {{id: b, provider: openai, key: '{POOL_B} x'}}]\n"
+    text = (
+        f"connections: [{{id: a, provider: openai, key: {POOL_A}}}, {{id: b, provider: openai, key: '{POOL_B} x'}}]\n"
+    )
     s.proxy.config_file.write_text(text)
     addon._use(addon._sources.load())
     assert any("by reference" in line for line in s.proxy.errors)

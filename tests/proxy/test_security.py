@@ -139,7 +139,9 @@ async def test_a_peer_on_loopback_may_use_them(address: str, open_stage: OpenSta
 async def test_an_untrusted_certificate_is_a_network_failure(open_stage: OpenStage, tmp_path: Path) -> None:
     """§7.4: TLS is verified before the credential leaves; the next connection serves."""
     async with FakeUpstream(ca=TestCA(tmp_path)) as impostor:
-        s = await open_stage("a", {"id": "b", "provider": "groq"}, config={"routes": [{"connections": ["a", "b"]}], **NEVER})
+        s = await open_stage(
+            "a", {"id": "b", "provider": "groq"}, config={"routes": [{"connections": ["a", "b"]}], **NEVER}
+        )
         _rehost(s, "api.openai.com:443", impostor)
         impostor.script(openai_chat("from the impostor"))
         s.upstream.script(openai_chat("from b"), key="sk-b")

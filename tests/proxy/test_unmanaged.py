@@ -1,4 +1,4 @@
-"""What is not ours passes byte for byte (`A30`, `clients.md` 1 to 3, design.md §7.3): compared with a bare mitmproxy."""
+"""What is not ours passes byte for byte (`A30`, `clients.md` 1 to 3): compared with a bare mitmproxy."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ async def test_a_websocket_upgrade_to_a_managed_host_passes(config: dict[str, ob
                 got += await client.pipe.read()
             client.pipe.write(frame)
             async with asyncio.timeout(5):
-                while not upstream.got.endswith(b"hi") and len(upstream.got) < len(sent) + len(frame):
+                while not upstream.got.endswith(b"hi") and len(upstream.got) < len(sent) + len(frame):  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
             # mitmproxy masks client frames anew: their random key and payload are not comparable
             seen.append((got, bytes(upstream.got[: len(sent)]), len(upstream.got)))
@@ -351,7 +351,7 @@ async def test_a_connection_that_leads_back_to_the_proxy_is_a_failed_attempt() -
         core = s.proxy.config_file.read_text().replace("127.0.0.1:1", f"127.0.0.1:{s.proxy.port}")
         s.proxy.config_file.write_text(core)
         async with asyncio.timeout(5):
-            while f"127.0.0.1:{s.proxy.port}" not in repr(_connections(s.proxy)):
+            while f"127.0.0.1:{s.proxy.port}" not in repr(_connections(s.proxy)):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         s.upstream.script(openai_chat("from b"), key="sk-b")
         seen = await s.ask(question())
