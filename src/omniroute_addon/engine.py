@@ -258,12 +258,11 @@ class Engine:
 
     def _prepare(self, ex: Exchange, target: Target) -> Outgoing:
         incoming = ex.incoming
-        body = incoming.body
-        if not target.connection.own:
-            # Another provider need not know this coding (Codex sends zstd), so it gets the plain text.
-            body = body if body == ex.body else ex.body
-            if target.model != ex.call.model or ex.model_in_path:
-                _, body = ex.dialect.rename_model(path=incoming.path, body=ex.body, model=target.model)
+        # Another provider need not know the client's coding (Codex sends zstd), so it gets the plain text.
+        as_sent = not ex.repaired and (target.connection.own or incoming.body == ex.body)
+        body = incoming.body if as_sent else ex.body
+        if not target.connection.own and (target.model != ex.call.model or ex.model_in_path):
+            _, body = ex.dialect.rename_model(path=incoming.path, body=ex.body, model=target.model)
         changes = self._changes(ex, target) if self.plugins.listens("prepare") else None
         return outgoing(incoming, target=target, body=body, stream=ex.call.stream, changes=changes)
 
@@ -291,17 +290,35 @@ class Engine:
             ex.raw[ex.attempt.number] = raw
         ex.last_verdict = verdict
         target = ex.attempt.target
-        worth_it = verdict.retry_same and answer.phase != "stream" and verdict.kind not in _UNREACHABLE
-        if worth_it and self._may_try_in_place(ex, verdict):
-            self._in_place(ex, verdict)
+        if self._repaired(ex, verdict) or self._tried_in_place(ex, verdict, answer):
             return verdict
         ex.final = not verdict.retry_other
         ex.spent.add(target.key)
         if verdict.scope in ("connection", "egress_ip"):
             ex.spent |= {t.key for t in ex.targets if t.connection.id == target.connection.id}
-        if verdict.kind in _PROVIDERS_FAULT and 500 <= answer.status <= 504 and answer.phase != "stream":
+        if _holds_for_the_address(verdict, answer):
             ex.spent |= {t.key for t in ex.targets if _origin(t) == _origin(target)}
         return verdict
+
+    def _repaired(self, ex: Exchange, verdict: Verdict) -> bool:
+        """Once per call, the same target may be sent a request that suits it better (`A29`)."""
+        assert ex.attempt
+        if ex.repaired or verdict.repair is None:
+            return False
+        target = ex.attempt.target
+        body = self.plugins.first("repair", call=ex.call, target=target, verdict=verdict, body=ex.body)
+        if body is None:
+            return False
+        ex.repaired, ex.body, ex.again = True, body, target
+        return True
+
+    def _tried_in_place(self, ex: Exchange, verdict: Verdict, answer: Answer) -> bool:
+        """An HTTP status that says 'try again' is tried in place; what we found wrong ourselves goes elsewhere at once."""
+        said = answer.fault is None and answer.phase != "stream" and verdict.kind not in _UNREACHABLE
+        if not (said and verdict.retry_same and self._may_try_in_place(ex, verdict)):
+            return False
+        self._in_place(ex, verdict)
+        return True
 
     def stale(self, ex: Exchange) -> None:
         """The upstream had closed a kept-alive connection before our request reached it: nobody's failure, send again."""
@@ -374,6 +391,14 @@ def _let_go(permits: list[Awaitable[None]]) -> None:
 
 def _hint_s(verdict: Verdict) -> float:
     return verdict.retry_after.seconds if verdict.retry_after else 0.0
+
+
+def _holds_for_the_address(verdict: Verdict, answer: Answer) -> bool:
+    """Asking other keys at the same address would be a wasted call: a server fault (`A24`), a body too large (`A21`)."""
+    if verdict.kind == "payload_too_large":
+        return True
+    said = answer.fault is None and answer.phase != "stream"
+    return said and verdict.kind in _PROVIDERS_FAULT and 500 <= answer.status <= 504
 
 
 def _origin(target: Target) -> tuple[str, str]:

@@ -101,7 +101,8 @@ def _earliest_way_out(ex: Exchange, now: float) -> float | None:
 def _theirs(ex: Exchange, story: Story, raw: RawAnswer, wait_s: float | None) -> Reply:
     """The upstream's bytes; where its status lied, its words in the shape that belongs to the true status (`SR-21`)."""
     verdict = story.verdict
-    if verdict.status != raw.status:
+    hidden_overflow = verdict.kind == "context_overflow" and raw.status >= 500
+    if verdict.status != raw.status or hidden_overflow:
         return _ours(ex, status=verdict.status, code="", wait_s=wait_s, story=story, message=verdict.message)
     headers = [(k, v) for k, v in raw.headers if k.lower() not in _DROPPED]
     said = next((v for k, v in headers if k.lower() == b"retry-after"), None)
@@ -150,10 +151,15 @@ def _error(
         status=status,
         code=code,
         kind=story.verdict.kind if story else "",
-        message=message or CODES[code or "upstream_error"] + _told(ex),
+        message=message or _sentence(ex, code or "upstream_error", story),
         retry_after_s=wait_s,
         diagnostics=_diagnostics(ex) if code else None,
     )
+
+
+def _sentence(ex: Exchange, code: str, story: Story | None) -> str:
+    said = story.verdict.message if story is not None and code == "upstream_error" else ""
+    return f"{CODES[code]} {said}".rstrip() + _told(ex)
 
 
 def _told(ex: Exchange) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
 
-from . import json_body
+from . import json_body, signed_reasoning
 from .base import Dialect
 from .client_errors import body_names, data, dump
 from .faults import Json
@@ -54,6 +54,9 @@ class Gemini(Dialect):
         if match is None:
             raise ValueError("the request path names no model that could be replaced")
         return f"{match['head']}{quote(model, safe='')}:{match['method']}{match['query'] or ''}", body
+
+    def _strip_reasoning(self, call: Json) -> bool:
+        return signed_reasoning.from_gemini(call)
 
     def _facts(self, path: str, call: json_body.Members) -> CallFacts:
         match = _CALL_PATH.match(path)

@@ -33,7 +33,7 @@ from ..final_answer import broken_engine, marks
 from ..model import Answer
 from ..peers import is_loopback
 from ..watch import Commit, Decision, Fail, Watch
-from .copies import frame_for_http1, hide_credentials, incoming_of, meant_host, response_of, show_target, wire_request
+from .copies import frame_stream, hide_credentials, incoming_of, meant_host, response_of, show_target, wire_request
 from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, PatientStream, Waiting
 
 log = logging.getLogger(__name__)
@@ -293,7 +293,7 @@ class AttemptStream(PatientStream):
     def start_response_stream(self) -> Commands:
         # Only here: before its own check of the head, mitmproxy refuses this header in an HTTP/2 answer.
         if self.exchange is not None and self.flow.response is not None:
-            frame_for_http1(self.flow.request, self.flow.response)
+            frame_stream(self.flow.request, self.flow.response)
         yield from super().start_response_stream()
 
     def _ended(self, fault: str) -> Commands:

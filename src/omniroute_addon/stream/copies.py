@@ -73,7 +73,11 @@ def response_of(reply: Reply) -> http.Response:
     return http.Response.make(reply.status, reply.body, http.Headers(reply.headers))
 
 
-def frame_for_http1(request: http.Request, response: http.Response) -> None:
-    """An HTTP/1.1 client must see the difference between an end and a cut: chunks, where the length is not known."""
-    if request.http_version == "HTTP/1.1" and "content-length" not in response.headers:
+def frame_stream(request: http.Request, response: http.Response) -> None:
+    """The client must see the difference between an end and a cut, and an error behind what was announced.
+
+    So a stream's length is never told, and an HTTP/1.1 client gets it in chunks.
+    """
+    response.headers.pop("content-length", None)
+    if request.http_version == "HTTP/1.1":
         response.headers["transfer-encoding"] = "chunked"

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from omniroute_addon.model import Category, DialectName, Kind, Phase, Scope
+from omniroute_addon.model import Category, DialectName, Kind, Phase, Repair, Scope
 
 from .schema_values import Codes, Names, Phrases, Reason, Seconds, Statuses, as_list, parse_statuses
 
@@ -208,6 +208,8 @@ class ClassifyRule(_Rule):
     """Status that the client sees instead of the upstream's."""
     cooldown: Seconds | None = None
     """Fixed pause of the affected unit (`FC-51`, `CC-18`)."""
+    repair: Repair | None = None
+    """The request is good elsewhere: what has to be taken out of it for this connection (`A29`)."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
