@@ -90,8 +90,9 @@ class AttemptStream(PatientStream):
         elif isinstance(event, ResponseEndOfMessage):
             return watch.end()
         elif isinstance(event, ResponseProtocolError):
-            stale = self._reused and self._head is None and self._stale_tries < _STALE_TRIES
-            return watch.broke(event.message, "stale" if stale else "reset")
+            # A connection that lives on has only refused this request (RST_STREAM): that is an answer of its kind.
+            stale = self._reused and self._head is None and not self.context.server.connected
+            return watch.broke(event.message, "stale" if stale and self._stale_tries < _STALE_TRIES else "reset")
         return None
 
     def _pass_on(self, event: events.Event, watch: Watch) -> Commands:
