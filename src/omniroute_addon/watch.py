@@ -188,7 +188,8 @@ class Watch:
             if self._reader is not None:
                 reader.relay(text)
         if reader.problem is not None and self._meant(reader.problem):
-            out += reader.release()
+            held = reader.release()
+            out += held if self._decoder is None else b""
         if reader.activity != before:
             self._active_at = now
         return out
@@ -215,9 +216,12 @@ class Watch:
     @property
     def complete(self) -> bool:
         """The client has seen the end of a good answer, whatever happens to the connections now (`ST-30`, `ST-127`)."""
-        if self._reader is not None:
-            return self._reader.terminal and self._reader.problem is None
-        return self.ended
+        if self._reader is None:
+            return self.ended
+        if self.ended:  # the last frame counts without its blank line, too
+            end = self._reader.end()
+            return end.terminal and end.problem is None
+        return self._reader.terminal and self._reader.problem is None
 
     @property
     def mendable(self) -> bool:
@@ -275,6 +279,8 @@ class Watch:
             if frame.cls in (FrameClass.PROGRESS, FrameClass.LIFECYCLE):
                 useful = useful or self.deadlines.settings.readiness_mode == "event"
                 self._lifecycle_at = now if self._lifecycle_at is None else self._lifecycle_at
+        if (problem := self._reader.turn_problem) is not None and not self._meant(problem):
+            return self._bad(problem, b"", phase="stream")
         return self._commit() if useful or self._held_bytes > JUDGED_BYTES else None
 
     def _stream_ended(self) -> Decision:
