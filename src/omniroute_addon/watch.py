@@ -220,7 +220,7 @@ class Watch:
             return self.ended
         if self.ended:  # the last frame counts without its blank line, too
             end = self._reader.end()
-            return end.terminal and end.problem is None
+            return end.terminal and (end.problem is None or self._meant(end.problem))
         return self._reader.terminal and self._reader.problem is None
 
     @property
