@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import pytest
@@ -318,16 +318,16 @@ async def test_side_calls_over_http2_keep_their_headers(http2: bool, config: dic
     seen = []
     for addons in (None, []):
         async with FakeUpstream(http2=http2) as upstream:
-            answer = openai_chat("side", stream=False)
-            upstream.script(answer)
+            upstream.script(replace(openai_chat("side", stream=False), trailers=(("x-sum", "7"),) if http2 else ()))
             async with running_proxy(config=config, rehost={MANAGED: upstream.address}, addons=addons) as proxy:
                 url = f"https://{MANAGED}/v1/embeddings"
                 got = await fetch(
                     url, method="POST", headers=headers, body=b"{}", proxy=proxy.url, ca_file=proxy.ca_file, http2=True
                 )
                 asked = upstream.requests[0]
-                seen.append((asked.headers, asked.path, asked.body, got.heads[0].headers, got.body))
+                seen.append((asked.headers, asked.path, asked.body, got.heads[0].headers, got.body, got.trailers))
     assert seen[0] == seen[1]
+    assert seen[0][-1] == ((("x-sum", "7"),) if http2 else ())
 
 
 async def test_a_request_to_the_proxys_own_address_is_refused(omniroute_proxy: StartProxy) -> None:
