@@ -368,6 +368,7 @@ class AttemptStream(PatientStream):
     def _over(self, *, good: bool) -> None:
         assert self.exchange
         self.end_attempt()
+        self.leave_timer()
         try:
             self.engine.finish(self.exchange, status=self.exchange.status, good=good)
         except Exception:  # our own fault: the client has its answer, only the account of it is lost

@@ -55,17 +55,25 @@ def show_target(request: http.Request, out: Outgoing, target: Target, *, own_bod
 
 
 def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
-    """The copy that carries the credential."""
-    wire = shown.copy()
-    wire.data.host, wire.data.port, wire.scheme = out.host, out.port, out.scheme
-    wire.path = out.path
-    wire.headers = http.Headers(out.headers)
-    if wire.is_http2 or wire.is_http3:
-        wire.headers.pop("host", None)
-        wire.authority = wire.authority or out.authority
-    wire.data.content = out.body
-    wire.trailers = None
-    return wire
+    """The copy that carries the credential. Built anew: `Request.copy` takes the long way through a serialised state."""
+    headers, authority = out.headers, shown.authority
+    if shown.is_http2 or shown.is_http3:
+        headers = tuple((name, value) for name, value in headers if name.lower() != b"host")
+        authority = authority or out.authority
+    return http.Request(
+        host=out.host,
+        port=out.port,
+        method=shown.data.method,
+        scheme=out.scheme.encode(),
+        authority=authority.encode("idna" if not authority.isascii() else "ascii"),
+        path=out.path.encode("utf-8", "surrogateescape"),
+        http_version=shown.data.http_version,
+        headers=http.Headers(headers),
+        content=out.body,
+        trailers=None,
+        timestamp_start=shown.timestamp_start,
+        timestamp_end=shown.timestamp_end,
+    )
 
 
 def response_of(reply: Reply) -> http.Response:
