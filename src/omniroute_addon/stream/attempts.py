@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,7 +82,8 @@ class AttemptStream(PatientStream):
                 try:
                     validate_headers(event.response)
                 except ValueError as error:
-                    return watch.broke(f"invalid response head: {error}", "protocol")
+                    # Nobody has closed this connection: what follows the head must not meet the next request.
+                    return replace(watch.broke(f"invalid response head: {error}", "protocol"), cancel=True)
             watch.head(event.response.status_code, event.response.headers.fields, self.now())
         elif isinstance(event, ResponseData):
             return watch.data(event.data, self.now())
