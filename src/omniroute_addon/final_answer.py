@@ -56,8 +56,7 @@ def final_reply(ex: Exchange, now: float) -> Reply:
     wait_s = _earliest_way_out(ex, now)
     if story is None:
         return _ours(ex, status=429, code="all_targets_cooling_down", wait_s=wait_s, story=None)
-    pool = not story.attempt.target.connection.own
-    if pool and story.verdict.kind in _ACCOUNT_TROUBLE and story.verdict.status in (401, 403):
+    if _about_a_key_of_ours(story):
         return _ours(ex, status=503, code="connections_rejected", wait_s=wait_s, story=story)
     raw = ex.raw.get(story.attempt.number)
     if raw is None:
@@ -68,6 +67,13 @@ def final_reply(ex: Exchange, now: float) -> Reply:
     return _theirs(ex, story, raw, wait_s)
 
 
+def _about_a_key_of_ours(story: Story) -> bool:
+    """The client's own login is not meant. A 401 is taken for that whatever else it says."""
+    verdict = story.verdict
+    meant = verdict.status == 401 or (verdict.status == 403 and verdict.kind in _ACCOUNT_TROUBLE)
+    return meant and not story.attempt.target.connection.own
+
+
 def _most_useful(ex: Exchange) -> Story | None:
     if not ex.stories:
         return None
@@ -75,11 +81,11 @@ def _most_useful(ex: Exchange) -> Story | None:
     if not last.verdict.retry_other:  # about the request itself: no other answer says more
         return last
 
-    def rank(story: Story) -> tuple[bool, int, float, int]:
+    def rank(story: Story) -> tuple[int, float, int]:
         kind, hint = story.verdict.kind, story.verdict.retry_after
         place = _USEFULNESS.index(kind) if kind in _USEFULNESS else len(_USEFULNESS)
         # Among equals: the one that comes back first, then the latest.
-        return False, place, hint.seconds if hint else math.inf, -story.attempt.number
+        return place, hint.seconds if hint else math.inf, -story.attempt.number
 
     return min(ex.stories, key=rank)
 
