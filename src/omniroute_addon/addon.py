@@ -112,10 +112,9 @@ class Omniroute:
             log.warning("omniroute_plugins takes effect after a restart.")
         if updated & {"omniroute_config", "omniroute_rules"}:
             self._load_sources()
-        if "omniroute_enabled" in updated or self.engine is not None:
-            self._switch()
-        if self.engine is not None:
+        if self.engine is not None:  # else `running` comes back with all options
             self.engine.verified_tls = not ctx.options.ssl_insecure
+            self._switch(self.engine)
 
     def running(self) -> None:  # not async: mitmproxy runs it synchronously when a script is added later
         if self.engine is None:  # added by a program instead of `-s`: nobody has called configure
@@ -140,11 +139,10 @@ class Omniroute:
         while self._undo:
             self._undo.pop()()
 
-    def _switch(self) -> None:
-        assert self.engine is not None
+    def _switch(self, engine: Engine) -> None:
         if ctx.options.omniroute_enabled and self._uninstall is None:
             try:
-                self._uninstall = install(self.engine)
+                self._uninstall = install(engine)
             except UnsupportedMitmproxy as error:
                 raise exceptions.OptionsError(str(error)) from None
         elif not ctx.options.omniroute_enabled and self._uninstall is not None:
@@ -228,7 +226,9 @@ class Omniroute:
         gone = asyncio.ensure_future(waiting.gone.wait())
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
+            if work.cancelled():
+                log.warning("a plugin's permit was cancelled; the request goes on without it")
+            elif work.done():
                 work.result()
         except NotAdmitted as refusal:
             self.engine.not_admitted(waiting.exchange, str(refusal))

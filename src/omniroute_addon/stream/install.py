@@ -86,6 +86,10 @@ def missing() -> list[str]:
         (layer.Layer, ("self._paused", "self._paused_event_queue")),
     )
     for owner, names in sources:
-        text = inspect.getsource(owner.__init__)
+        try:
+            text = inspect.getsource(owner.__init__)
+        except (OSError, TypeError):
+            problems.append(f"the source of {owner.__name__} cannot be read")
+            continue
         problems += [f"{owner.__name__} has no {name.removeprefix('self.')}" for name in names if name not in text]
     return problems
