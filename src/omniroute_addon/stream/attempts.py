@@ -302,11 +302,13 @@ class AttemptStream(PatientStream):
     def _ended(self, fault: str) -> Commands:
         """The upstream said its last word after commit. Nothing is replayed; a broken stream ends with an error."""
         assert self.exchange and self.watch
-        if not self.watch.complete:
+        complete = self.watch.complete
+        # The upstream's own error is the end that the client needs; ours behind it would be a second one (`ST-35`).
+        if not complete and not (self._error_told and self.watch.mendable):
             message = fault or "the stream ended before its last event"
             yield from self._break(message, "reset" if fault else "truncated")
             return
-        rest = self.watch.rest()
+        rest = self.watch.rest() if complete else b""
         if rest:
             yield from self.server_state(ResponseData(self.stream_id, rest))
         if self._trailers and not self.flow.request.http_version.startswith("HTTP/1"):
@@ -336,6 +338,7 @@ class AttemptStream(PatientStream):
         self._error_told = True
         answer = Answer(status=self.exchange.status, body=b"data: " + body + b"\n\n", stream=True, phase="stream")
         self.engine.failed_after_commit(self.exchange, answer)
+        self.flow.comment = self.exchange.comment()
 
     def _reply(self, reply: Reply) -> Commands:
         """Everything was tried: the answer that the engine chose or wrote."""
