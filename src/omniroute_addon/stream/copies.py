@@ -77,8 +77,10 @@ def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
 
 
 def response_of(reply: Reply) -> http.Response:
-    """The engine's last answer as mitmproxy's."""
-    return http.Response.make(reply.status, reply.body, http.Headers(reply.headers))
+    """The engine's last answer as mitmproxy's: the body as it is, because `make` would code a coded one once more."""
+    response = http.Response.make(reply.status, headers=http.Headers(reply.headers))
+    response.raw_content = reply.body
+    return response
 
 
 def frame_stream(request: http.Request, response: http.Response) -> None:

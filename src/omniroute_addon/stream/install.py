@@ -74,7 +74,7 @@ def missing() -> list[str]:
     problems = [] if _LOWEST <= found < _BELOW else [f"its version is not {SUPPORTED}"]
     for owner, names in _NEEDED:
         problems += [f"{owner.__name__}.{name} is gone" for name in names if not hasattr(owner, name)]
-    stream = http_layers.HttpStream
+    stream = _NEEDED[0][0]
     problems += [
         f"HttpStream.{name} is no generator"
         for name in _GENERATORS
