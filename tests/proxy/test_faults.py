@@ -14,7 +14,6 @@ from honesty import OfferHttp2, bytes_of, wrong
 
 from omniroute_addon.addon import Omniroute
 from omniroute_addon.testing.answers import openai_chat
-from omniroute_addon.testing.client import Client
 from omniroute_addon.testing.faults import AFTER_OUTPUT, BEFORE_OUTPUT, Breaker, oversized_head, scattered
 from omniroute_addon.testing.questions import question
 from omniroute_addon.testing.script import Close, GoAway, Hang, Pause, Raw, Reply, Reset
