@@ -78,7 +78,8 @@ def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
 
 def response_of(reply: Reply) -> http.Response:
     """The engine's last answer as mitmproxy's: the body as it is, because `make` would code a coded one once more."""
-    response = http.Response.make(reply.status, headers=http.Headers(reply.headers))
+    response = http.Response.make(reply.status)
+    response.headers = http.Headers(reply.headers)  # not given to `make`, which would set the length of no body
     response.raw_content = reply.body
     return response
 
