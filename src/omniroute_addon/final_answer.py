@@ -34,7 +34,7 @@ _USEFULNESS: tuple[Kind, ...] = (
 )
 """Most useful first: an error that ends by itself tells the client to come back, one about a key of ours does not."""
 _ACCOUNT_TROUBLE = frozenset({"auth_expired", "auth_invalid", "account_banned", "forbidden"})
-_MAY_WAIT = frozenset({408, 413, 429, 500, 502, 503, 504, 529})
+_MAY_WAIT = frozenset({408, 429, 500, 502, 503, 504, 529})
 _DROPPED = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"content-length", b"upgrade"}
 )

@@ -76,6 +76,8 @@ class Watch:
     headers: Headers = ()
     mode: Mode = "head"
     committed: bool = False
+    sooner: bool = False
+    """`wake_at` may have become earlier since it was last asked."""
     ended: bool = False
     """The upstream ended the answer as HTTP should."""
     _held: list[bytes] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Watch:
 
     def head(self, status: int, headers: Headers, now: float) -> None:
         """The response head has come."""
-        self.status, self.headers = status, headers
+        self.status, self.headers, self.sooner = status, headers, True
         self._head_at = self._bytes_at = self._active_at = now
         fields = as_mapping(headers)
         self._coding = fields.get("content-encoding", "")
@@ -149,6 +151,7 @@ class Watch:
 
     def wake_at(self) -> float:
         """When `expired` wants to be asked next; infinity when nothing can expire."""
+        self.sooner = False
         return min(self._due().values(), default=float("inf"))
 
     def expired(self, now: float) -> Decision:
@@ -278,7 +281,8 @@ class Watch:
             useful = useful or frame.cls in (FrameClass.OUTPUT, FrameClass.REASONING)
             if frame.cls in (FrameClass.PROGRESS, FrameClass.LIFECYCLE):
                 useful = useful or self.deadlines.settings.readiness_mode == "event"
-                self._lifecycle_at = now if self._lifecycle_at is None else self._lifecycle_at
+                if self._lifecycle_at is None:
+                    self._lifecycle_at, self.sooner = now, True
         if (problem := self._reader.turn_problem) is not None and not self._meant(problem):
             return self._bad(problem, b"", phase="stream")
         return self._commit() if useful or self._held_bytes > JUDGED_BYTES else None

@@ -61,19 +61,22 @@ class AttemptStream(PatientStream):
     # ------------------------------------------------------------ events
 
     def _handle_event(self, event: events.Event) -> Commands:
+        # A plain function that hands out a generator: it runs for every event of every exchange.
         if self.exchange is None:
-            yield from super()._handle_event(event)
-        elif self.rang(event):
+            plain: Commands = super()._handle_event(event)
+            return plain
+        watch = self.watch
+        if watch is not None and getattr(event, "stream_id", None) == self.attempt_id:
+            return self._pass_on(event, watch) if watch.committed else self._follow(self._judge(event, watch))
+        return self._besides(event)
+
+    def _besides(self, event: events.Event) -> Commands:
+        if self.rang(event):
             yield from self._on_deadline()
         elif isinstance(event, RequestProtocolError):
             yield from self._client_left(event)
         elif isinstance(event, GetHttpConnectionCompleted):
             pass  # the connection that we had given up came after all; it stays for others
-        elif getattr(event, "stream_id", None) == self.attempt_id and self.watch is not None:
-            if self.watch.committed:
-                yield from self._pass_on(event, self.watch)
-            else:
-                yield from self._follow(self._judge(event, self.watch))
 
     def _judge(self, event: events.Event, watch: Watch) -> Decision:
         if isinstance(event, ResponseHeaders):
@@ -129,15 +132,22 @@ class AttemptStream(PatientStream):
 
     def check_body_size(self, request: bool) -> Generator[commands.Command, Any, bool]:
         """Without `stream_large_bodies`: a model call is read whole, and how its answer travels the watch decides."""
+        if not self.context.options.stream_large_bodies or not self._may_be_ours():
+            return super().check_body_size(request)
+        return self._check_limit_only(request)
+
+    def _check_limit_only(self, request: bool) -> Generator[commands.Command, Any, bool]:
         options = self.context.options
-        if not options.stream_large_bodies or not self._may_be_ours():
-            return (yield from super().check_body_size(request))
         limit = SimpleNamespace(body_size_limit=options.body_size_limit, stream_large_bodies=None)
         self.context.options = limit  # type: ignore[assignment]
         try:
             return (yield from super().check_body_size(request))
         finally:
             self.context.options = options
+
+    def check_invalid(self, request: bool) -> Generator[commands.Command, Any, bool]:
+        """The head of a model call's answer was checked when it came, as part of its attempt."""
+        return super().check_invalid(request) if request or self.exchange is None else _nothing_wrong()
 
     def _may_be_ours(self) -> bool:
         request = self.flow.request
@@ -147,7 +157,7 @@ class AttemptStream(PatientStream):
 
     def _identify(self) -> Exchange | None:
         request, host = self.flow.request, meant_host(self.flow)
-        if not self._may_be_ours():
+        if not self.engine.is_ours(request.method, host, request.port, request.path):
             return None
         peer = self.context.client.peername[0] if self.context.client.peername else ""
         try:
@@ -236,7 +246,7 @@ class AttemptStream(PatientStream):
             yield from self._commit(decision)
         elif isinstance(decision, Fail):
             yield from self._abandon(decision)
-        else:
+        elif self._timer is None or (self.watch is not None and self.watch.sooner):
             yield from self.arm()
 
     def _abandon(self, fail: Fail) -> Commands:
@@ -275,8 +285,8 @@ class AttemptStream(PatientStream):
         assert self.exchange and self.watch and self._head
         response = self._head.response
         self.exchange.committed, self.exchange.status = True, response.status_code
-        for name, value in marks(self.exchange, self._step.attempt):
-            response.headers[name.decode()] = value.decode()
+        # The fields themselves: mitmproxy's header mapping takes longer for two new ones than the rest of this method.
+        response.headers.fields = (*response.headers.fields, *marks(self.exchange, self._step.attempt))
         if self.watch.streams:
             response.stream = True
         self.flow.error = None
@@ -396,3 +406,8 @@ class AttemptStream(PatientStream):
             yield from self._break(decision.answer.body.decode(), decision.answer.fault or "timeout")
         else:
             yield from self._follow(decision)
+
+
+def _nothing_wrong() -> Generator[commands.Command, Any, bool]:
+    return False
+    yield  # a generator, as mitmproxy expects

@@ -16,8 +16,10 @@ def meant_host(seen: http.HTTPFlow) -> str:
     In transparent mode the address stands for the `Host` that came with it; in reverse mode the operator named the host,
     whatever `keep_host_header` lets through.
     """
-    reverse = isinstance(seen.client_conn.proxy_mode, ReverseMode)
-    return seen.request.host if reverse else seen.request.pretty_host
+    host = seen.request.host
+    if not host[-1:].isdigit() and ":" not in host:
+        return host  # a name: nothing that came with it knows better
+    return host if isinstance(seen.client_conn.proxy_mode, ReverseMode) else seen.request.pretty_host
 
 
 def incoming_of(request: http.Request) -> Incoming:
@@ -35,8 +37,9 @@ def incoming_of(request: http.Request) -> Incoming:
 
 def hide_credentials(request: http.Request) -> None:
     """From here on the flow shows marks where the client's credentials were (`design.md` §7.2)."""
-    request.headers = http.Headers(shown_headers(request.headers.fields))
-    request.path = shown_path(request.path)
+    request.headers.fields = shown_headers(request.headers.fields)
+    if "?" in request.path:
+        request.path = shown_path(request.path)
 
 
 def show_target(request: http.Request, out: Outgoing, target: Target, *, own_body: bytes) -> None:
@@ -60,6 +63,8 @@ def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
     if shown.is_http2 or shown.is_http3:
         headers = tuple((name, value) for name, value in headers if name.lower() != b"host")
         authority = authority or out.authority
+    fields = http.Headers()
+    fields.fields = headers
     return http.Request(
         host=out.host,
         port=out.port,
@@ -68,7 +73,7 @@ def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
         authority=authority.encode("idna" if not authority.isascii() else "ascii"),
         path=out.path.encode("utf-8", "surrogateescape"),
         http_version=shown.data.http_version,
-        headers=http.Headers(headers),
+        headers=fields,
         content=out.body,
         trailers=None,
         timestamp_start=shown.timestamp_start,

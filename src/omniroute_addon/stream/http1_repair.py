@@ -38,6 +38,7 @@ HEAD_BYTES = 256 * 1024
 
 _INFORMATIONAL = re.compile(rb"(?:\r?\n)*HTTP/1\.[01] 1(?!01)\d\d[ \r\n]")
 """A 1xx answer. 101 is none: it is final, and changes the protocol."""
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
 
 
 class TrailerReader:
@@ -65,24 +66,35 @@ class AttemptHttp1Client(Http1Client):
     def _ours(self) -> bool:
         return self.stream_id is not None and self.stream_id >= FIRST_ATTEMPT_ID
 
+    # Both are plain functions that hand out a generator: one more generator around every event costs more than what they do.
+
     def read_headers(self, event: events.ConnectionEvent) -> Commands:
         if self._ours and isinstance(event, events.DataReceived):
-            while _INFORMATIONAL.match(bytes(self.buf)) and self.buf.maybe_extract_lines() is not None:
+            while _INFORMATIONAL.match(self._begun(event)) and self.buf.maybe_extract_lines() is not None:
                 pass
-        yield from super().read_headers(event)
-        if self._ours and self.state == self.read_headers and len(self.buf) > HEAD_BYTES:
-            yield commands.CloseConnection(self.conn)
-            said = f"the response head is longer than {HEAD_BYTES} bytes"
-            assert self.stream_id is not None
-            yield ReceiveHttp(ResponseProtocolError(self.stream_id, said, ErrorCode.GENERIC_SERVER_ERROR))
-            self.state = self.done
+            if len(self.buf) > HEAD_BYTES and not _HEAD_END.search(bytes(self.buf)):
+                return self._refuse_head()
+        return super().read_headers(event)
+
+    def _begun(self, event: events.DataReceived) -> bytes:
+        return event.data if len(self.buf) == len(event.data) else bytes(self.buf)
+
+    def _refuse_head(self) -> Commands:
+        yield commands.CloseConnection(self.conn)
+        said = f"the response head is longer than {HEAD_BYTES} bytes"
+        assert self.stream_id is not None
+        yield ReceiveHttp(ResponseProtocolError(self.stream_id, said, ErrorCode.GENERIC_SERVER_ERROR))
+        self.state = self.done
 
     def read_body(self, event: events.Event) -> Commands:
         if self._ours and isinstance(self.body_reader, ChunkedReader):
             self.body_reader = TrailerReader(self.body_reader)  # type: ignore[assignment]
-        reader = self.body_reader
+        reader: object = self.body_reader
+        return self._with_trailers(event, reader) if isinstance(reader, TrailerReader) else super().read_body(event)
+
+    def _with_trailers(self, event: events.Event, reader: TrailerReader) -> Commands:
         for command in super().read_body(event):  # nothing of it blocks, so no command wants a reply
             said = command.event if isinstance(command, ReceiveHttp) else None
-            if isinstance(said, ResponseEndOfMessage) and isinstance(reader, TrailerReader) and reader.trailers:
+            if isinstance(said, ResponseEndOfMessage) and reader.trailers:
                 yield ReceiveHttp(ResponseTrailers(said.stream_id, http.Headers(reader.trailers)))
             yield command

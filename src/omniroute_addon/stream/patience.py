@@ -90,13 +90,14 @@ class PatientStream(HttpStream):
     # ------------------------------------------------------------ events while paused
 
     def handle_event(self, event: events.Event) -> Commands:
-        paused = self._paused.command if self._paused else None
-        if self.exchange is not None and isinstance(paused, GetHttpConnection):
-            yield from self._while_connecting(paused, event)
-            return
-        if isinstance(paused, OmniroutePauseHook) and isinstance(event, RequestProtocolError):
-            paused.waiting.gone.set()
-        yield from super().handle_event(event)
+        # A plain function that hands out a generator: it runs for every event of every exchange.
+        if self._paused is not None and self.exchange is not None:
+            paused = self._paused.command
+            if isinstance(paused, GetHttpConnection):
+                return self._while_connecting(paused, event)
+            if isinstance(paused, OmniroutePauseHook) and isinstance(event, RequestProtocolError):
+                paused.waiting.gone.set()
+        return super().handle_event(event)
 
     def _while_connecting(self, connecting: GetHttpConnection, event: events.Event) -> Commands:
         if isinstance(event, RequestProtocolError):
