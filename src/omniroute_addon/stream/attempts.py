@@ -105,8 +105,7 @@ class AttemptStream(PatientStream):
             event.data = watch.relay(event.data, self.now())
             if event.data:
                 yield from self.server_state(event)
-            if watch.error is not None and not self._error_told:
-                self._tell_error(watch.error.body)
+            self._notice_error(watch)
             if watch.problem is not None:
                 yield from self.cancel_upstream("no usable answer")
                 yield from self._break(watch.problem.fault.message, watch.problem.kind)
@@ -257,6 +256,7 @@ class AttemptStream(PatientStream):
         if fail.raw is not None and fail.raw.partial:
             step = self._advance()
             if isinstance(step, Reply) and step.attempt == self._step.attempt.number:
+                self._error_told = True  # it is an error still, however well it ends
                 yield from self._commit(self.watch.release())
                 return
         if fail.cancel:
@@ -298,6 +298,7 @@ class AttemptStream(PatientStream):
             return
         if commit.held:
             yield from self.server_state(ResponseData(self.stream_id, commit.held))
+        self._notice_error(self.watch)
         if self.watch.ended:
             yield from self._ended("")
         else:
@@ -342,11 +343,14 @@ class AttemptStream(PatientStream):
             error = ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR)
             yield from self.handle_protocol_error(error)
 
-    def _tell_error(self, body: bytes) -> None:
+    def _notice_error(self, watch: Watch) -> None:
         """The client was given an upstream error inside the stream: it is classified for the connection's health."""
         assert self.exchange
+        if watch.error is None or self._error_told:
+            return
         self._error_told = True
-        answer = Answer(status=self.exchange.status, body=b"data: " + body + b"\n\n", stream=True, phase="stream")
+        body = b"data: " + watch.error.body + b"\n\n"
+        answer = Answer(status=self.exchange.status, body=body, stream=True, phase="stream")
         self.engine.failed_after_commit(self.exchange, answer)
         self.flow.comment = self.exchange.comment()
 
