@@ -66,7 +66,7 @@ class AttemptStream(PatientStream):
             plain: Commands = super()._handle_event(event)
             return plain
         watch = self.watch
-        if watch is not None and getattr(event, "stream_id", None) == self.attempt_id:
+        if watch is not None and self.attempt_id and getattr(event, "stream_id", None) == self.attempt_id:
             return self._pass_on(event, watch) if watch.committed else self._follow(self._judge(event, watch))
         return self._besides(event)
 

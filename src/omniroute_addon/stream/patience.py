@@ -183,10 +183,11 @@ class PatientStream(HttpStream):
 
     def leave_timer(self) -> None:
         """The stream is over: whoever comes next on this client connection may have the running timer."""
-        if self._timer is not None:
-            cast("dict[commands.Command, Any]", self.http_layer.command_sources)[self._timer] = _NOBODY
+        sources = cast("dict[commands.Command, Any]", self.http_layer.command_sources)
+        if self._timer is not None and self._timer in sources:  # else it has rung, and waits behind a hook
+            sources[self._timer] = _NOBODY
             _idle_timers[self.http_layer] = (self._timer, self._timer_at)
-            self._timer = None
+        self._timer = None
 
     def rang(self, event: events.Event) -> bool:
         """The event is our running timer; an older one means nothing."""
