@@ -197,6 +197,20 @@ async def test_upstream_mode_sends_plain_http_in_absolute_form(open_stage: OpenS
         assert behind.keys == ["sk-a"]
 
 
+async def test_upstream_auth_reaches_the_proxy_of_a_plain_request(open_stage: OpenStage) -> None:
+    """mitmproxy's own option keeps working beside us; what the client sent as its proxy login goes nowhere."""
+    async with FakeUpstream(tls=False) as behind:
+        entry = {"id": "a", "base_url": "http://127.0.0.1:9"}
+        mode, options = [f"upstream:{behind.url}"], {"upstream_auth": "us:er"}
+        s = await open_stage(entry, config=NEVER, mode=mode, options=options)
+        behind.script(openai_chat("by proxy"))
+        q = question()
+        async with Client("http://api.openai.com", proxy=s.proxy.url) as client:
+            headers = {**q.headers, "proxy-authorization": "Basic Y2xpZW50"}
+            await client.request(q.method, q.path, headers=headers, body=q.body)
+        assert behind.requests[0].header("proxy-authorization") == "Basic dXM6ZXI="
+
+
 @pytest.mark.parametrize("http2", [False, True])
 async def test_an_upstream_proxy_for_one_connection_only(http2: bool, open_stage: OpenStage) -> None:
     """`via`: this connection's requests, and no others, take it; the proxy never sees the credential."""

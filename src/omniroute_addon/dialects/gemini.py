@@ -5,6 +5,7 @@ The model stands in the path, the method says whether the answer streams. Withou
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -109,7 +110,9 @@ def _error_value(error: ClientError) -> Json:
     """Google's error object; our stable code is the reason of an ErrorInfo, the wait a RetryInfo."""
     _, code = body_names(error)
     info: Json = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": code, "domain": "omniroute"}
-    metadata = dict(error.diagnostics or {}) | ({"request_id": error.request_id} if error.request_id else {})
+    # Google's clients read it as a map of texts.
+    said = {k: v if isinstance(v, str) else json.dumps(v) for k, v in (error.diagnostics or {}).items()}
+    metadata = said | ({"request_id": error.request_id} if error.request_id else {})
     if metadata:
         info["metadata"] = metadata
     details: list[Json] = [info]

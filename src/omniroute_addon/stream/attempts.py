@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from mitmproxy import flow
+from mitmproxy import flow, http
 from mitmproxy.connection import Server
 from mitmproxy.net import server_spec
 from mitmproxy.net.http.validate import validate_headers
@@ -34,7 +34,16 @@ from ..final_answer import broken_engine, marks
 from ..model import Answer
 from ..peers import is_loopback
 from ..watch import Commit, Decision, Fail, Watch
-from .copies import frame_stream, hide_credentials, incoming_of, meant_host, response_of, show_target, wire_request
+from .copies import (
+    frame_stream,
+    hide_credentials,
+    incoming_of,
+    meant_host,
+    proxy_login,
+    response_of,
+    show_target,
+    wire_request,
+)
 from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, PatientStream, Waiting
 
 log = logging.getLogger(__name__)
@@ -48,6 +57,8 @@ class AttemptStream(PatientStream):
 
     watch: Watch | None = None
     _step: Send
+    _prepared: tuple[Watch, http.Request]
+    """For the step to come: who watches its answer, and what goes on the wire."""
     _head: ResponseHeaders | None = None
     _trailers: ResponseTrailers | None = None
     _reused = False
@@ -191,7 +202,12 @@ class AttemptStream(PatientStream):
     def _advance(self) -> Step:
         assert self.exchange
         try:
-            return self.engine.advance(self.exchange)
+            step = self.engine.advance(self.exchange)
+            if isinstance(step, Send):
+                out, target = step.outgoing, step.attempt.target
+                show_target(self.flow.request, out, target, own_body=self.exchange.incoming.body)
+                self._prepared = self.engine.watch(self.exchange, step), wire_request(self.flow.request, out)
+            return step
         except Exception:  # our own fault: the client gets an honest error instead of silence
             log.exception("the engine failed on %r", self.exchange)
             return broken_engine(self.exchange)
@@ -201,13 +217,11 @@ class AttemptStream(PatientStream):
     def _send(self, step: Send) -> Generator[commands.Command, Any, bool]:
         """Send one attempt. False: no connection came, and the engine knows."""
         assert self.exchange
-        self._step, out, target = step, step.outgoing, step.attempt.target
-        self.watch = self.engine.watch(self.exchange, step)
+        self._step, out = step, step.outgoing
+        self.watch, wire = self._prepared
         self._head = self._trailers = None
         self.server_state = self.state_uninitialized
         attempt_id = self.begin_attempt()
-        show_target(self.flow.request, out, target, own_body=self.exchange.incoming.body)
-        wire = wire_request(self.flow.request, out)
         connection, error = yield from self._connect(step)
         if connection is None:
             if error == CLIENT_LEFT:
@@ -236,6 +250,8 @@ class AttemptStream(PatientStream):
         self._connect_at = self.now() + timeout_ms / 1000 if step.alternatives and timeout_ms else None
         yield from self.arm()
         transport = self.flow.server_conn.transport_protocol if connection.own else "tcp"
+        if via and not connection.via and out.scheme == "http" and (login := proxy_login(self.context.options)):
+            self._prepared[1].headers["proxy-authorization"] = login
         found, error = yield GetHttpConnection(address, out.scheme == "https", via, transport)
         self._connect_at = None
         return found, error or ""

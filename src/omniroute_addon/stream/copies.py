@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 from mitmproxy import http
+from mitmproxy.options import Options
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from ..exchange import Reply
@@ -79,6 +82,12 @@ def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
         timestamp_start=shown.timestamp_start,
         timestamp_end=shown.timestamp_end,
     )
+
+
+def proxy_login(options: Options) -> str:
+    """What mitmproxy's `upstream_auth` says to the upstream proxy of a plain request; in a CONNECT it says it itself."""
+    login = str(options.upstream_auth or "")
+    return f"Basic {b64encode(login.encode()).decode()}" if login else ""
 
 
 def response_of(reply: Reply) -> http.Response:
