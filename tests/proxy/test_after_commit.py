@@ -235,3 +235,15 @@ async def test_a_silent_stream_ends_with_an_error_and_is_cancelled(dialect: Dial
     assert sum(map(is_error, frames(seen.body))) == 1
     await s.upstream.requests[0].ended.wait()
     assert s.upstream.requests[0].cancelled and s.upstream.keys == ["sk-a"]
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "anthropic-messages", "gemini"])
+async def test_silence_behind_an_error_event_adds_no_second_one(dialect: DialectName, open_stage: OpenStage) -> None:
+    """ST-31, ST-35: the upstream says its error and does not end; the idle deadline ends the stream, without words."""
+    answer = error_in_stream(dialect, "Rate limit is exceeded.", after=2)
+    at = next(n for n, step in enumerate(answer.steps) if isinstance(step, bytes) and b"Rate limit" in step)
+    s = await two(open_stage, dialect, idle_timeout_ms=150)
+    s.upstream.script(steps(answer, *answer.steps[: at + 1], Hang()))
+    seen = await s.ask(question(dialect), within_s=3)
+    assert (seen.status, seen.end) == (200, "complete")
+    assert seen.body == b"".join(step for step in answer.steps[: at + 1] if isinstance(step, bytes))

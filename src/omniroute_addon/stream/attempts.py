@@ -329,13 +329,11 @@ class AttemptStream(PatientStream):
     def _ended(self, fault: str) -> Commands:
         """The upstream said its last word after commit. Nothing is replayed; a broken stream ends with an error."""
         assert self.exchange and self.watch
-        complete = self.watch.complete
-        # The upstream's own error is the end that the client needs; ours behind it would be a second one (`ST-35`).
-        if not complete and not (self._error_told and self.watch.mendable):
+        if not self.watch.complete:
             message = fault or "the stream ended before its last event"
             yield from self._break(message, "reset" if fault else "truncated")
             return
-        rest = self.watch.rest() if complete else b""
+        rest = self.watch.rest()
         if rest:
             yield from self.server_state(ResponseData(self.stream_id, rest))
         if self._trailers and not self.flow.request.http_version.startswith("HTTP/1"):
@@ -352,8 +350,9 @@ class AttemptStream(PatientStream):
             self.flow.comment = self.exchange.comment()
         self._over(good=False)
         if self.watch.mendable:
-            words = f"The upstream stream broke off: {message}"
-            yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))
+            if not self._error_told:  # the upstream's own error is all that the client needs (`ST-35`)
+                words = f"The upstream stream broke off: {message}"
+                yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))
             yield from self.server_state(ResponseEndOfMessage(self.stream_id))
         else:
             error = ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR)
