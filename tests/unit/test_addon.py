@@ -332,8 +332,10 @@ class Polled:
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
+        self.looks = 0
 
     def poll(self) -> Any:
+        self.looks += 1
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Exception):
             raise answer
@@ -371,8 +373,7 @@ async def test_what_was_read_for_files_that_are_no_longer_meant_is_dropped(scene
 
     scene.addon._sources = Polled(replaced_meanwhile)  # type: ignore[assignment]
     scene.addon.running()
-    await turns(lambda: scene.addon._sources is other)
-    await asyncio.sleep(0.01)
+    await turns(lambda: other.looks > 1)
     assert (scene.folder / "plugins" / "started").read_text() == "1 "
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from omniroute_addon.stream.copies import (
     hide_credentials,
     incoming_of,
     meant_host,
+    proxy_login,
     response_of,
     show_target,
     wire_request,
@@ -196,3 +198,9 @@ def test_st_31_a_stream_is_framed_so_that_a_cut_is_no_end(version: str, chunked:
     frame_stream(request(version=version), answer)
     assert "content-length" not in answer.headers
     assert answer.headers.get("transfer-encoding") == chunked
+
+
+@pytest.mark.parametrize(("login", "said"), [("me:secret", "Basic bWU6c2VjcmV0"), (None, ""), ("", "")])
+def test_the_login_of_an_upstream_proxy_as_a_header_says_it(login: str | None, said: str) -> None:
+    options: Any = SimpleNamespace(upstream_auth=login)
+    assert proxy_login(options) == said
