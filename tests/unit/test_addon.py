@@ -327,6 +327,21 @@ async def test_an_edit_is_noticed_while_it_runs(
     await turns(lambda: "configuration and packs were reloaded" in caplog.text)
 
 
+async def test_a_bad_edit_is_told_as_a_problem_and_not_as_a_reload(
+    scene: Scene, quick: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """`design.md` §6: the last good version stays in force."""
+    caplog.set_level(logging.INFO)
+    scene.addon._moves = False
+    scene.begin()
+    scene.addon.running()
+    (scene.folder / "omniroute.yaml").write_text("connections: [", encoding="utf-8")
+    started = scene.folder / "plugins" / "started"
+    await turns(lambda: started.read_text() == "1 1 ")
+    await turns(lambda: "stays in force" in caplog.text)
+    assert "were reloaded" not in caplog.text
+
+
 class Polled:
     """Sources that do as told, one answer for each look."""
 
