@@ -103,7 +103,10 @@ class Settings(Strict):
     readiness_mode: Literal["output", "event"] = _setting(
         "output", "What commits a stream: `output` is the first useful frame, `event` any event that is no error."
     )
-    lifecycle_grace_ms: int = _ms(2_000, "In mode `event`: how long a lifecycle event is held for an error after it.")
+    lifecycle_grace_ms: int = _ms(
+        2_000,
+        "In mode `output`: how long lifecycle events are held for what may follow them.",
+    )
     idle_timeout_ms: int = _ms(
         300_000,
         "Longest silence inside a stream; heartbeats do not count (ST-37).",

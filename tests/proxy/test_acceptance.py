@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from omniroute_addon.plugins.connection_cooldown import Rest
+
 from omniroute_addon.testing.answers import ToolCall, anthropic, error, error_in_stream, openai_chat
 from omniroute_addon.testing.client import Client
 from omniroute_addon.testing.exchange import Exchange
@@ -325,7 +325,7 @@ def _only_a_signature() -> Reply:
 
 SIGNED = [
     {"role": "user", "content": "q"},
-    {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "a"}]},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "h", "signature": "c"}, {"type": "text", "text": "a"}]},
     {"role": "user", "content": "more"},
 ]  # fmt: skip
 REFUSAL = "messages.1.content.0: Invalid `signature` in `thinking` block"

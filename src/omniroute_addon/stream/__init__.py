@@ -9,6 +9,7 @@ had just come: hooks, streaming, trailers and every mitmproxy feature behind tha
 | module | what it holds |
 |---|---|
 | `patience` | what mitmproxy does not expect of a stream: ids of attempts, waiting, deadlines, giving up |
+| `answering` | what the client gets: a good answer, its end or its break, or the last word |
 | `attempts` | the attempt loop itself |
 | `copies` | requests and answers between mitmproxy's objects and ours |
 | `http1_repair` | answers over HTTP/1 that mitmproxy's reader does not survive |

@@ -8,14 +8,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from mitmproxy import flow, http
 from mitmproxy.connection import Server
 from mitmproxy.net import server_spec
 from mitmproxy.net.http.validate import validate_headers
 from mitmproxy.proxy import commands, events
-from mitmproxy.proxy.layers.http import DropStream, GetHttpConnection, GetHttpConnectionCompleted, SendHttp
+from mitmproxy.proxy.layers.http import GetHttpConnection, GetHttpConnectionCompleted, SendHttp
 from mitmproxy.proxy.layers.http._events import (
-    ErrorCode,
     RequestData,
     RequestEndOfMessage,
     RequestHeaders,
@@ -27,24 +25,14 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseProtocolError,
     ResponseTrailers,
 )
-from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpResponseHeadersHook, HttpResponseHook
 
 from ..exchange import Exchange, Pause, Reply, Send, Step
-from ..final_answer import broken_engine, marks
-from ..model import Answer
+from ..final_answer import broken_engine
 from ..peers import is_loopback
 from ..watch import Commit, Decision, Fail, Watch
-from .copies import (
-    frame_stream,
-    hide_credentials,
-    incoming_of,
-    meant_host,
-    proxy_login,
-    response_of,
-    show_target,
-    wire_request,
-)
-from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, PatientStream, Waiting
+from .answering import AnsweringStream
+from .copies import hide_credentials, incoming_of, meant_host, proxy_login, show_target, wire_request
+from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -52,23 +40,14 @@ _STALE_TRIES = 2
 """How often a request is sent again because the upstream had closed a kept-alive connection meanwhile."""
 
 
-class AttemptStream(PatientStream):
+class AttemptStream(AnsweringStream):
     """See the package's text. The fields are those of the running attempt."""
 
-    watch: Watch | None = None
-    _step: Send
-    _prepared: tuple[Watch, http.Request]
-    """For the step to come: who watches its answer, and what goes on the wire."""
-    _head: ResponseHeaders | None = None
-    _trailers: ResponseTrailers | None = None
     _reused = False
     """The attempt went out on a connection that had been used before."""
     _stale_tries = 0
     _inside_answer = False
     """The call stack below us is an upstream connection that reports the end of its answer."""
-    _error_told = False
-    """The client was given an error inside its stream, and the engine knows."""
-
     # ------------------------------------------------------------ events
 
     def _handle_event(self, event: events.Event) -> Commands:
@@ -110,23 +89,6 @@ class AttemptStream(PatientStream):
             stale = self._reused and self._head is None and not self.context.server.connected
             return watch.broke(event.message, "stale" if stale and self._stale_tries < _STALE_TRIES else "reset")
         return None
-
-    def _pass_on(self, event: events.Event, watch: Watch) -> Commands:
-        if isinstance(event, ResponseData):
-            event.data = watch.relay(event.data, self.now())
-            if event.data:
-                yield from self.server_state(event)
-            self._notice_error(watch)
-            if watch.problem is not None:
-                yield from self.cancel_upstream("no usable answer")
-                yield from self._break(watch.problem.fault.message, watch.problem.kind)
-        elif isinstance(event, (ResponseEndOfMessage, ResponseProtocolError)):
-            watch.ended = isinstance(event, ResponseEndOfMessage)
-            yield from self._ended(getattr(event, "message", ""))
-        elif isinstance(event, ResponseTrailers):
-            self._trailers = event
-        else:
-            yield from self.server_state(event)
 
     # ------------------------------------------------------------ from the client's request to the first attempt
 
@@ -293,120 +255,6 @@ class AttemptStream(PatientStream):
             log.exception("the engine failed to judge an answer of %r", self.exchange)
             self.exchange.spent.add(self._step.attempt.target.key)
         self.flow.comment = self.exchange.comment()
-
-    # ------------------------------------------------------------ the answer
-
-    def _commit(self, commit: Commit) -> Commands:
-        """Play what was held into `HttpStream`'s own states, as if it had just come."""
-        assert self.exchange and self.watch and self._head
-        response = self._head.response
-        self.exchange.committed, self.exchange.status = True, response.status_code
-        # The fields themselves: mitmproxy's header mapping takes longer for two new ones than the rest of this method.
-        response.headers.fields = (*response.headers.fields, *marks(self.exchange, self._step.attempt))
-        if self.watch.streams:
-            response.stream = True
-        self.flow.error = None
-        self.flow.comment = self.exchange.comment()
-        yield from self.state_wait_for_response_headers(self._head)
-        if self.server_state == self.state_errored:  # killed by a hook, or the client left meanwhile
-            yield from self.cancel_upstream("killed")
-            self._over(good=False)
-            return
-        if commit.held:
-            yield from self.server_state(ResponseData(self.stream_id, commit.held))
-        self._notice_error(self.watch)
-        if self.watch.ended:
-            yield from self._ended("")
-        else:
-            yield from self.arm()
-
-    def start_response_stream(self) -> Commands:
-        # Only here: before its own check of the head, mitmproxy refuses this header in an HTTP/2 answer.
-        if self.exchange is not None and self.flow.response is not None:
-            frame_stream(self.flow.request, self.flow.response)
-        yield from super().start_response_stream()
-
-    def _ended(self, fault: str) -> Commands:
-        """The upstream said its last word after commit. Nothing is replayed; a broken stream ends with an error."""
-        assert self.exchange and self.watch
-        if not self.watch.complete:
-            message = fault or "the stream ended before its last event"
-            yield from self._break(message, "reset" if fault else "truncated")
-            return
-        rest = self.watch.rest()
-        if rest:
-            yield from self.server_state(ResponseData(self.stream_id, rest))
-        if self._trailers and not self.flow.request.http_version.startswith("HTTP/1"):
-            yield from self.server_state(self._trailers)  # mitmproxy cannot write them over HTTP/1
-        self._over(good=not self._error_told)
-        yield from self.server_state(ResponseEndOfMessage(self.stream_id))
-
-    def _break(self, message: str, fault: str) -> Commands:
-        """End a broken answer: with an error in the client's dialect where that can be said, else by cutting it."""
-        assert self.exchange and self.watch
-        if not self._error_told:
-            answer = Answer(status=0, body=message.encode()[:500], stream=True, phase="stream", fault=fault)
-            self.engine.failed_after_commit(self.exchange, answer)
-            self.flow.comment = self.exchange.comment()
-        self._over(good=False)
-        if self.watch.mendable:
-            if not self._error_told:  # the upstream's own error is all that the client needs (`ST-35`)
-                words = f"The upstream stream broke off: {message}"
-                yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))
-            yield from self.server_state(ResponseEndOfMessage(self.stream_id))
-        else:
-            error = ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR)
-            yield from self.handle_protocol_error(error)
-
-    def _notice_error(self, watch: Watch) -> None:
-        """The client was given an upstream error inside the stream: it is classified for the connection's health."""
-        assert self.exchange
-        if watch.error is None or self._error_told:
-            return
-        self._error_told = True
-        body = b"data: " + watch.error.body + b"\n\n"
-        answer = Answer(status=self.exchange.status, body=body, stream=True, phase="stream")
-        self.engine.failed_after_commit(self.exchange, answer)
-        self.flow.comment = self.exchange.comment()
-
-    def _reply(self, reply: Reply) -> Commands:
-        """Everything was tried: the answer that the engine chose or wrote."""
-        assert self.exchange
-        self.watch = None
-        self.flow.response = response_of(reply)
-        self.flow.error = None
-        self.exchange.status = reply.status
-        self.flow.comment = self.exchange.comment()
-        yield HttpResponseHeadersHook(self.flow)
-        self._over(good=False)
-        if not (yield from self.check_killed(True)):
-            yield from self.send_response()
-
-    def _client_left(self, event: RequestProtocolError) -> Commands:
-        """The client went away. After the last event that is a success, before it nobody's failure (`ST-126`, `ST-127`)."""
-        assert self.exchange
-        if self.exchange.finished:
-            return
-        good = bool(self.watch and self.watch.committed and self.watch.complete)
-        yield from self.cancel_upstream(event.message)
-        self.client_state = self.server_state = self.state_errored
-        self._over(good=good)
-        if good:
-            yield HttpResponseHook(self.flow)
-        else:
-            self.flow.error = flow.Error(event.message)
-            yield HttpErrorHook(self.flow)
-        self.flow.live = False
-        yield DropStream(self.stream_id)
-
-    def _over(self, *, good: bool) -> None:
-        assert self.exchange
-        self.end_attempt()
-        self.leave_timer()
-        try:
-            self.engine.finish(self.exchange, status=self.exchange.status, good=good)
-        except Exception:  # our own fault: the client has its answer, only the account of it is lost
-            log.exception("the engine failed to finish %r", self.exchange)
 
     # ------------------------------------------------------------ time
 

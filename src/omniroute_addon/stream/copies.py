@@ -103,6 +103,8 @@ def frame_stream(request: http.Request, response: http.Response) -> None:
 
     So a stream's length is never told, and an HTTP/1.1 client gets it in chunks.
     """
+    if request.http_version == "HTTP/1.0":
+        return  # knows no chunks: the length, where there is one, is all it has to go by
     response.headers.pop("content-length", None)
     if request.http_version == "HTTP/1.1":
         response.headers["transfer-encoding"] = "chunked"

@@ -62,7 +62,7 @@ def garbage(data: bytes = GARBAGE) -> Reply:
     return Reply(before=(Raw(data), Close()))
 
 
-def oversized_head(reply: Reply, *, header_bytes: int = 1 << 20) -> Reply:
+def oversized_head(reply: Reply, *, header_bytes: int = 1 << 19) -> Reply:
     """A head with so many bytes of padding, in headers of 8 KiB (hpack takes half a minute for one megabyte in one)."""
     padding = tuple((f"x-padding-{start}", "p" * 8192) for start in range(0, header_bytes, 8192))
     return replace(reply, headers=(*reply.headers, *padding))

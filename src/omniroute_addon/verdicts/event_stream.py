@@ -104,7 +104,8 @@ def _failed(payload: Any) -> bool:
 def _is_last(payload: Any) -> bool:
     if not isinstance(payload, dict):
         return False
-    if payload.get("type") in _LAST_TYPES or payload.get("done") is True:
+    kind = payload.get("type")
+    if (isinstance(kind, str) and kind in _LAST_TYPES) or payload.get("done") is True:
         return True
     return any(
         isinstance(choice, dict) and (choice.get("finish_reason") or choice.get("finishReason"))

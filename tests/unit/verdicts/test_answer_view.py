@@ -208,3 +208,9 @@ def test_a_deep_or_wide_body_is_bounded() -> None:
     assert seen(400, deep).error
     assert seen(400, {"error": {str(n): "x" for n in range(1000)} | {"message": "late"}}).message == ""
     assert seen(400, "[" * 60_000).error
+
+
+def test_a_type_that_is_no_text_is_nothing() -> None:
+    for kind in ("[]", "{}", "1", "null"):
+        body = b'data: {"type":' + kind.encode() + b"}\n\n"
+        assert view(answer(200, body, stream=True), provider=None, category=None, dialect=None).status == 200
