@@ -220,13 +220,16 @@ class Omniroute:
                 flow.metadata["proxyauth"] = (flow.metadata["proxyauth"][0], HIDDEN)
 
     async def omniroute_pause(self, waiting: Waiting) -> None:
-        """Sit out a pause or a permit, or until the client leaves (`stream.py`)."""
+        """Sit out a pause or a permit, until the client leaves or the time for all attempts is over (`stream/`)."""
         assert self.engine is not None
+        left = waiting.exchange.deadline_at - self.engine.core.clock.now()
         pause = waiting.pause
         work = asyncio.ensure_future(pause.permit if pause.permit is not None else asyncio.sleep(pause.seconds))
         gone = asyncio.ensure_future(waiting.gone.wait())
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({work, gone}, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                raise NotAdmitted("the time for all attempts is over")
             if work.cancelled():
                 log.warning("a plugin's permit was cancelled; the request goes on without it")
             elif work.done():

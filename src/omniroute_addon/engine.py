@@ -401,9 +401,10 @@ def _holds_for_the_address(verdict: Verdict, answer: Answer) -> bool:
     return said and verdict.kind in _PROVIDERS_FAULT and 500 <= answer.status <= 504
 
 
-def _origin(target: Target) -> tuple[str, str]:
+def _origin(target: Target) -> tuple[str, str, int]:
+    """Scheme, host and port; the port also where the URL leaves it out, as a pool's does and the client's does not."""
     parts = urlsplit(target.url)
-    return parts.scheme, parts.netloc
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _by_status(answer: Answer) -> Verdict:

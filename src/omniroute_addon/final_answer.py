@@ -100,7 +100,7 @@ def _earliest_way_out(ex: Exchange, now: float) -> float | None:
         if verdict.retry_after:
             waits.append(story.ended_at + verdict.retry_after.seconds - now)
         elif verdict.restatement and verdict.restatement.retry_after_s is not None:
-            waits.append(verdict.restatement.retry_after_s)
+            waits.append(story.ended_at + verdict.restatement.retry_after_s - now)
     return max(0.0, min(waits)) if waits else None
 
 

@@ -66,7 +66,9 @@ def checked_headers(headers: Mapping[Any, Any]) -> Mapping[str, str]:
     """What a `prepare` made of the headers. Raises TypeError or ValueError when it cannot go on a wire."""
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"set the header {_shown(name)} to {_shown(value)}; expected text for both, `del` to delete")
+            raise TypeError(
+                f"set the header {_shown(name)} to {_shown(value)}; expected text for both, `del` to delete"
+            )
         if not _NAME.fullmatch(name):
             raise ValueError(f"set the header {_shown(name)}, which is no name for a header")
         if _FORBIDDEN_IN_VALUE.search(value):

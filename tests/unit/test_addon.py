@@ -21,6 +21,7 @@ from mitmproxy.test.tflow import tflow
 from omniroute_addon import addon as module
 from omniroute_addon import dispatch
 from omniroute_addon.addon import OPTIONS, Omniroute
+from omniroute_addon.clock import Clock
 from omniroute_addon.errors import NotAdmitted
 from omniroute_addon.exchange import Pause
 from omniroute_addon.pack_files import bundled_rules
@@ -548,6 +549,7 @@ class Refused:
 
     def __init__(self) -> None:
         self.refusals: list[tuple[Any, str]] = []
+        self.core = SimpleNamespace(clock=Clock(now=lambda: 100.0))
 
     def not_admitted(self, exchange: Any, reason: str) -> None:
         self.refusals.append((exchange, reason))
@@ -558,8 +560,8 @@ def engine() -> Refused:
     return Refused()
 
 
-def waiting(pause: Pause) -> Waiting:
-    exchange: Any = object()
+def waiting(pause: Pause, *, deadline_at: float = 1e9) -> Waiting:
+    exchange: Any = SimpleNamespace(deadline_at=deadline_at)
     return Waiting(exchange, pause)
 
 
@@ -613,6 +615,14 @@ async def test_a_refused_permit_is_told_to_the_engine_with_its_reason(engine: Re
     wait = waiting(Pause(permit=_refuse()))
     await sit_out(engine, wait)
     assert engine.refusals == [(wait.exchange, "the queue is full")]
+
+
+@pytest.mark.parametrize("deadline_at", [99.0, 100.01])
+async def test_the_time_for_all_attempts_ends_the_wait_for_a_permit(engine: Refused, deadline_at: float) -> None:
+    permit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    wait = waiting(Pause(permit=permit), deadline_at=deadline_at)
+    await sit_out(engine, wait)
+    assert permit.cancelled() and engine.refusals == [(wait.exchange, "the time for all attempts is over")]
 
 
 async def test_a_permit_that_fails_is_the_plugins_fault_and_not_the_requests(
