@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from .consequences import by_status, holds_for_the_address, origin
 from .core import Core
 from .deadlines import Deadlines
 from .dialects import dialect
@@ -30,9 +31,7 @@ from .model import (
     Auth,
     Connection,
     Exclusion,
-    Kind,
     ModelCall,
-    RuleRef,
     Story,
     Target,
     Verdict,
@@ -56,8 +55,6 @@ log = logging.getLogger(__name__)
 
 _UNREACHABLE = ("network", "timeout")
 """Tried in place only when nothing else is left: a dead address stays dead for longer than a pause."""
-_PROVIDERS_FAULT = ("server_error", "overloaded", "timeout")
-"""Said with 500 to 504 these hold for everybody at that address; a 529 or an error inside a stream may be one key's."""
 NOT_ADMITTED = "not_admitted"
 """Label of a target that a permit refused."""
 _MAX_WAITS = 100
@@ -296,8 +293,8 @@ class Engine:
         ex.spent.add(target.key)
         if verdict.scope in ("connection", "egress_ip"):
             ex.spent |= {t.key for t in ex.targets if t.connection.id == target.connection.id}
-        if _holds_for_the_address(verdict, answer):
-            ex.spent |= {t.key for t in ex.targets if _origin(t) == _origin(target)}
+        if holds_for_the_address(verdict, answer):
+            ex.spent |= {t.key for t in ex.targets if origin(t) == origin(target)}
         return verdict
 
     def _repaired(self, ex: Exchange, verdict: Verdict) -> bool:
@@ -332,7 +329,7 @@ class Engine:
         verdict: Verdict | None = self.plugins.first(
             "classify", call=ex.call, target=target, answer=answer, restatement=restatement, now=now
         )
-        return verdict if verdict is not None else _by_status(answer)
+        return verdict if verdict is not None else by_status(answer)
 
     def _learn(self, ex: Exchange, answer: Answer) -> Verdict:
         assert ex.attempt
@@ -391,35 +388,3 @@ def _let_go(permits: list[Awaitable[None]]) -> None:
 
 def _hint_s(verdict: Verdict) -> float:
     return verdict.retry_after.seconds if verdict.retry_after else 0.0
-
-
-def _holds_for_the_address(verdict: Verdict, answer: Answer) -> bool:
-    """Asking other keys at the same address would be a wasted call: a server fault (`A24`), a body too large (`A21`)."""
-    if verdict.kind == "payload_too_large":
-        return True
-    said = answer.fault is None and answer.phase != "stream"
-    return said and verdict.kind in _PROVIDERS_FAULT and 500 <= answer.status <= 504
-
-
-def _origin(target: Target) -> tuple[str, str, int]:
-    """Scheme, host and port; the port also where the URL leaves it out, as a pool's does and the client's does not."""
-    parts = urlsplit(target.url)
-    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _by_status(answer: Answer) -> Verdict:
-    """No plugin classifies: the status alone, carefully. Deleting every rule leaves a working proxy (`style.md` §6)."""
-    status = answer.status or 502
-    again = status in (401, 402, 403, 404, 408, 429, 529) or status >= 500 or not answer.status
-    kind: Kind = "server_error" if status >= 500 else "rate_limit" if status == 429 else "invalid_request"
-    return Verdict(
-        kind="network" if not answer.status else kind,
-        scope="request",
-        retry_other=again,
-        terminal=False,
-        breaker=status >= 500 and status != 529,
-        status=status if status >= 400 else 502,
-        reason="unknown",
-        rule=RuleRef(id="status-only"),
-        retry_same=answer.status >= 500,
-    )

@@ -20,15 +20,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .content_coding import Decoder, decode_leniently, decoder
+from .content_coding import Decoder, decoder
 from .deadlines import FAILURES, Deadlines, Name, Stage
+from .decisions import (
+    EMPTY_BODY,
+    JUDGED_BYTES,
+    WHOLE_BYTES,
+    Commit,
+    Decision,
+    Fail,
+    Seen,
+    bad_turn,
+    error_event,
+    failed_status,
+    own_fault,
+)
 from .dialects import BodyProblem, ClientError, Dialect, FrameClass, StreamFault, StreamReader
-from .exchange import RawAnswer
 from .model import Answer, Phase
 from .wire import Headers, as_mapping
 
-JUDGED_BYTES = 64 * 1024
-"""How much of a body is ever looked at by rules."""
 _SSE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 Mode = Literal["head", "error", "stream", "sniff", "body", "plain"]
@@ -40,27 +50,6 @@ _STAGES: dict[Mode, Stage] = {
     "body": "body",
     "plain": "body",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """The answer is good: release its head and these bytes, pass the rest on through `relay`."""
-
-    held: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    """The answer is no good."""
-
-    answer: Answer
-    raw: RawAnswer | None = None
-    """The answer as bytes, where there is one that a client could be given."""
-    cancel: bool = True
-    """The upstream may still be sending."""
-
-
-Decision = Commit | Fail | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,27 +108,27 @@ class Watch:
         if self.mode == "stream":
             return self._frames(self._read(chunk), now)
         if self._held_bytes > self.deadlines.settings.held_body_bytes:
-            return self._failed_status(partial=True) if self.mode == "error" else self.release()
+            return failed_status(self._seen(), partial=True) if self.mode == "error" else self.release()
         return None
 
     def end(self) -> Decision:
         """The upstream ended the answer as HTTP should."""
         self.ended = True
         if self.mode == "error":
-            return self._failed_status(partial=False)
+            return failed_status(self._seen(), partial=False)
         if self.mode == "stream":
             return self._stream_ended()
         if self.status == 200 and self.mode in ("body", "sniff"):
-            body = decode_leniently(b"".join(self._held), self._coding, limit=1 << 26)
+            body = self._seen().text(limit=WHOLE_BYTES)
             problem = self.dialect.judge_body(body) if body else EMPTY_BODY
             if problem is not None and not self._meant(problem):
-                return self._bad(problem, body, phase="body")
+                return bad_turn(self._seen(), problem, phase="body")
         return self._commit()
 
     def broke(self, text: str, fault: str) -> Fail:
         """The connection failed before the decision; `text` is the transport's own message."""
         if self.mode == "error":
-            return replace(self._failed_status(partial=False), cancel=False)
+            return replace(failed_status(self._seen(), partial=False), cancel=False)
         phase: Phase = "body"
         if self.mode in ("head", "stream"):
             phase = "head" if self.mode == "head" else "stream"
@@ -163,8 +152,9 @@ class Watch:
         if name == "grace" or (name == "readiness" and not self.deadlines.alternatives):
             return self._commit()
         if name == "error_body":
-            return self._failed_status(partial=False)
-        return self._fault(f"timeout:{name}", FAILURES[name], phase="head" if name == "head" else "stream", status=0)
+            return failed_status(self._seen(), partial=False)
+        phase: Phase = "head" if name == "head" else "stream"
+        return own_fault(f"timeout:{name}", FAILURES[name], phase=phase, status=0, ended=self.ended)
 
     def _due(self) -> dict[Name, float]:
         return self.deadlines.due(
@@ -277,24 +267,29 @@ class Watch:
         useful = False
         for frame in self._reader.feed(text):
             if frame.error is not None and not useful:
-                return self._error_event(frame.error)
+                return error_event(self._seen(), frame.error)
             useful = useful or frame.cls in (FrameClass.OUTPUT, FrameClass.REASONING)
             if frame.cls in (FrameClass.PROGRESS, FrameClass.LIFECYCLE):
                 useful = useful or self.deadlines.settings.readiness_mode == "event"
                 if self._lifecycle_at is None:
                     self._lifecycle_at, self.sooner = now, True
         if (problem := self._reader.turn_problem) is not None and not self._meant(problem):
-            return self._bad(problem, b"", phase="stream")
+            return bad_turn(self._seen(), problem, phase="stream")
         return self._commit() if useful or self._held_bytes > JUDGED_BYTES else None
 
     def _stream_ended(self) -> Decision:
         assert self._reader is not None
         end = self._reader.end()
         if end.error is not None:
-            return self._error_event(end.error)
+            return error_event(self._seen(), end.error)
         if end.problem is not None and not self._meant(end.problem):
-            return self._bad(end.problem, b"", phase="stream")
+            return bad_turn(self._seen(), end.problem, phase="stream")
         return self._commit()
+
+    def _seen(self) -> Seen:
+        return Seen(
+            status=self.status, headers=self.headers, body=b"".join(self._held), coding=self._coding, ended=self.ended
+        )
 
     def _meant(self, problem: BodyProblem) -> bool:
         return self.trusted and problem.trustable
@@ -306,46 +301,3 @@ class Watch:
         if self._reader is not None and self._decoder is None and (tail := self._reader.pending):
             held = held[:-tail]  # the beginning of a frame: `relay` or `rest` gives it out
         return Commit(held)
-
-    def _error_event(self, fault: StreamFault) -> Fail:
-        """An error inside a 200 stream is an HTTP error of the status that it implies (`ST-34`)."""
-        body = b"".join(self._held)
-        if self._decoder is not None:
-            body = decode_leniently(body, self._coding, limit=JUDGED_BYTES)
-        answer = Answer(
-            status=self.status, headers=as_mapping(self.headers), body=body[:JUDGED_BYTES], stream=True, phase="stream"
-        )
-        return Fail(answer, self._raw(fault), cancel=not self.ended)
-
-    def _bad(self, problem: BodyProblem, body: bytes, *, phase: Phase) -> Fail:
-        if problem.kind != "error":
-            return self._fault(problem.kind, problem.fault.message, phase=phase, status=problem.fault.status)
-        answer = Answer(status=self.status, headers=as_mapping(self.headers), body=body[:JUDGED_BYTES], phase=phase)
-        return Fail(answer, self._raw(problem.fault), cancel=False)
-
-    def _raw(self, fault: StreamFault) -> RawAnswer:
-        """The error found inside a 200, with the answer's own facts (request ids, limits) and one JSON body."""
-        dropped = (b"content-type", b"content-length", b"content-encoding", b"transfer-encoding", b"cache-control")
-        kept = ((k, v) for k, v in self.headers if k.lower() not in dropped)
-        return RawAnswer(status=fault.status, headers=(*kept, (b"content-type", b"application/json")), body=fault.body)
-
-    def _failed_status(self, *, partial: bool) -> Fail:
-        body, fields = b"".join(self._held), as_mapping(self.headers)
-        answer = Answer(
-            status=self.status,
-            headers=fields,
-            body=decode_leniently(body, self._coding, limit=JUDGED_BYTES)[:JUDGED_BYTES],
-            stream="event-stream" in fields.get("content-type", ""),
-        )
-        return Fail(
-            answer, RawAnswer(status=self.status, headers=self.headers, body=body, partial=partial), not self.ended
-        )
-
-    def _fault(self, fault: str, text: str, *, phase: Phase, status: int) -> Fail:
-        return Fail(Answer(status=status, body=text.encode(), phase=phase, fault=fault), cancel=not self.ended)
-
-
-EMPTY_BODY = BodyProblem(
-    kind="empty",
-    fault=StreamFault(status=502, code="empty", message="the provider answered 200 without a body"),
-)

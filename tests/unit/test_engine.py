@@ -27,7 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omniroute_addon.config import Config
-from omniroute_addon.engine import _origin
+from omniroute_addon.consequences import origin
 from omniroute_addon.exchange import Exchange, Pause, Reply, Send
 from omniroute_addon.model import Auth, Endpoint, Exclusion, Restatement, RuleRef, Target
 from omniroute_addon.settings import Settings
@@ -975,5 +975,5 @@ def test_exclusions_of_a_plugin_name_targets_of_this_call_or_mean_nothing() -> N
 def test_an_origin_is_the_same_with_and_without_its_usual_port() -> None:
     """A24: the client's own URL names the port, a pool's does not."""
     own, pool = (make_target(url=url) for url in ("https://h.example:443/a", "https://h.example/b"))
-    assert _origin(own) == _origin(pool) == ("https", "h.example", 443)
-    assert _origin(make_target(url="http://h.example/")) == ("http", "h.example", 80)
+    assert origin(own) == origin(pool) == ("https", "h.example", 443)
+    assert origin(make_target(url="http://h.example/")) == ("http", "h.example", 80)

@@ -14,23 +14,26 @@ MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE
 PLUGINS = {path.name: path for path in sorted((ROOT / "plugins").glob("*.py"))}
 
 PURE = {
+    "consequences.py",
     "content_coding.py",
     "core.py",
     "deadlines.py",
+    "decisions.py",
     "engine.py",
     "errors.py",
     "exchange.py",
     "final_answer.py",
     "hookspecs.py",
     "input_problems.py",
-    "model.py",
     "nearest.py",
+    "plugin_answers.py",
+    "quoted.py",
     "watch.py",
     "wire.py",
     "yaml_source.py",
 }
-"""Modules that are given time, chance, network and disk (`style.md` §4); so are all of `dialects/` and `verdicts/`."""
-PURE_FOLDERS = ("dialects/", "verdicts/")
+"""Modules that are given time, chance, network and disk (`style.md` §4); so are all of `dialects/`, `model/` and `verdicts/`."""
+PURE_FOLDERS = ("dialects/", "model/", "verdicts/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
 USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "stream/")

@@ -23,7 +23,9 @@ from omniroute_addon.testing.calls import (
 
 SECRET = "sk-never-shown-0123456789"
 VALUES = [
-    value for value in vars(model).values() if dataclasses.is_dataclass(value) and value.__module__ == model.__name__
+    value
+    for value in vars(model).values()
+    if dataclasses.is_dataclass(value) and value.__module__.startswith(model.__name__)
 ]
 
 

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omniroute_addon.deadlines import Deadlines
+from omniroute_addon.decisions import JUDGED_BYTES, Commit, Decision, Fail
 from omniroute_addon.dialects import dialect
 from omniroute_addon.settings import Settings
 from omniroute_addon.testing.answers import good
 from omniroute_addon.testing.calls import make_call
-from omniroute_addon.watch import JUDGED_BYTES, Commit, Decision, Fail, Watch
+from omniroute_addon.watch import Watch
 
 SSE = (b"content-type", b"text/event-stream")
 JSON = (b"content-type", b"application/json")

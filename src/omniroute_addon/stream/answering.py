@@ -18,10 +18,11 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpResponseHeadersHook, HttpResponseHook
 
+from ..decisions import Commit
 from ..exchange import Reply, Send
 from ..final_answer import marks
 from ..model import Answer
-from ..watch import Commit, Watch
+from ..watch import Watch
 from .copies import frame_stream, response_of
 from .patience import Commands, PatientStream
 

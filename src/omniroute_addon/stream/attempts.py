@@ -26,10 +26,11 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseTrailers,
 )
 
+from ..decisions import Commit, Decision, Fail
 from ..exchange import Exchange, Pause, Reply, Send, Step
 from ..final_answer import broken_engine
 from ..peers import is_loopback
-from ..watch import Commit, Decision, Fail, Watch
+from ..watch import Watch
 from .answering import AnsweringStream
 from .copies import hide_credentials, incoming_of, meant_host, proxy_login, show_target, wire_request
 from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, Waiting

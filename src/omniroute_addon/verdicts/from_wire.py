@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omniroute_addon.deadlines import Deadlines
+from omniroute_addon.decisions import JUDGED_BYTES, Decision, Fail
 from omniroute_addon.dialects import dialect as dialect_of
 from omniroute_addon.model import Answer, DialectName, ModelCall
 from omniroute_addon.settings import Settings
-from omniroute_addon.watch import JUDGED_BYTES, Decision, Fail, Watch
+from omniroute_addon.watch import Watch
 
 if TYPE_CHECKING:
     from omniroute_addon.packs import Packs
