@@ -16,6 +16,7 @@ from omniroute_addon.cli import cli
 from omniroute_addon.cli.path import SCRIPT
 from omniroute_addon.cli.run import EXPLICIT_MODES, hint, read_options
 from omniroute_addon.cli.trust import own_authority, write_bundle
+from omniroute_addon.pack_files import bundled_rules
 
 GOOD = "connections:\n  - {id: work, provider: anthropic, key: env:TEST_KEY}\nsettings: {retries_in_place: 1}\n"
 LOOPBACK = ["--set", "listen_host=127.0.0.1"]
@@ -204,6 +205,20 @@ def test_schema_is_a_valid_json_schema(what: str) -> None:
     Draft202012Validator.check_schema(schema)
     assert Draft202012Validator(schema).is_valid({"id": "acme"} if what == "pack" else {})
     assert not Draft202012Validator(schema).is_valid({"nonsense": 1})
+
+
+@pytest.mark.parametrize(
+    "pack", sorted(p for p in bundled_rules().glob("*.yaml") if p.name[0] != "_"), ids=lambda p: p.stem
+)
+def test_schema_lets_an_editor_accept_every_bundled_pack(pack: Path) -> None:
+    """The short ways to write a value, one instead of a list, are as right in an editor as they are for us."""
+    from jsonschema import Draft202012Validator
+
+    from omniroute_addon.pack_schema import pack_json_schema
+    from omniroute_addon.yaml_source import read_yaml
+
+    data = read_yaml(pack.read_bytes(), file=pack.name).data
+    assert [error.message for error in Draft202012Validator(pack_json_schema()).iter_errors(data)] == []
 
 
 def test_schema_without_a_word_is_the_configurations() -> None:

@@ -18,14 +18,17 @@ from omniroute_addon.cli import cli
 from omniroute_addon.config import read_config
 from omniroute_addon.final_answer import CODES
 from omniroute_addon.model import KINDS, SCOPES
-from omniroute_addon.pack_files import PackFolder, read_pack
+from omniroute_addon.pack_files import PackFolder, read_pack, read_pack_file
 from omniroute_addon.packs import Packs, build_packs, bundled_rules, load_packs
 from omniroute_addon.plugin_host import HOOKS, PluginHost
 from omniroute_addon.secrets import Vault
 from omniroute_addon.settings import rows
+from omniroute_addon.verdicts import RuleBook
+from omniroute_addon.verdicts.rule_examples import check_examples
 from omniroute_addon.verdicts.schema import Reason
 
 ROOT = Path(__file__).resolve().parents[2]
+BUNDLED = PackFolder(path=bundled_rules(), label="rules")
 DOCUMENTS = {str(p.relative_to(ROOT)): p for p in [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]}
 
 
@@ -107,7 +110,7 @@ def test_every_link_leads_somewhere(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def packs() -> Packs:
-    packs, problems = load_packs([PackFolder(path=bundled_rules(), label="rules")])
+    packs, problems = load_packs([BUNDLED])
     assert not problems
     return packs
 
@@ -128,14 +131,25 @@ def test_examples_of_configurations_are_right(name: str, packs: Packs) -> None:
 
 
 @pytest.mark.parametrize("name", ["docs/packs.md", "README.md"])
-def test_examples_of_packs_are_right(name: str) -> None:
-    [example] = blocks(name, "yaml", "classify:")
-    source, problems = read_pack(example.encode(), file=name, stem="acme")
+def test_examples_of_packs_are_right_and_their_rules_prove_themselves(name: str) -> None:
+    together = "".join(b for b in blocks(name, "yaml", "") if "classify:" in b or "restate:" in b)
+    source, problems = read_pack(together.encode(), file=name, stem="acme")
     assert problems == [] and source
-    built, problems = build_packs([[source]])
+    shared = [s for path in sorted(bundled_rules().glob("_*.yaml")) if (s := read_pack_file(BUNDLED, path)[0])]
+    built, problems = build_packs([shared, [source]])
     assert problems == []
     match = built.match_call("api.acme.example", 443, "/v1/chat/completions")
     assert match and match[0].auth.header == "x-acme-key"
+    checked = check_examples({"acme": built.rules["acme"]}, RuleBook.build(built.rules))
+    assert checked.problems == () and checked.rules >= 1
+
+
+@pytest.mark.parametrize(
+    "part", ["rule-conditions", "rule-value-tests", "rule-restate", "rule-classify", "rule-examples", "rule-expect"]
+)
+def test_every_key_of_a_rule_has_a_meaning(part: str) -> None:
+    rows = docs.PARTS[part]().splitlines()[2:]
+    assert rows and [row for row in rows if row.split(" | ")[-1].strip(" |") == ""] == []
 
 
 @pytest.mark.parametrize("name", ["docs/plugins.md", "README.md"])

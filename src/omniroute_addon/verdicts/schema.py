@@ -26,7 +26,8 @@ from .schema_values import Codes, Names, Phrases, Reason, Seconds, Statuses, as_
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # What stands below a field is also its description in `omniroute schema pack` and in docs/packs.md.
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class ValueTest(_Strict):
@@ -62,7 +63,8 @@ class When(_Strict):
     """HTTP status, for an error inside a 200 its true one: 429, "500-599", "5xx"; 0 is no HTTP answer."""
     sent_status: Statuses | None = None
     """The status on the wire, where it differs from what the body says."""
-    phase: Annotated[list[Phase], BeforeValidator(as_list)] | None = None
+    phase: Annotated[list[Phase], BeforeValidator(as_list, json_schema_input_type=Phase | list[Phase])] | None = None
+    """How far the attempt had come: no answer yet, error head, whole body, or inside an event stream."""
     stream: bool | None = None
     """The answer is (not) an event stream."""
     fault: Names | None = None
@@ -97,9 +99,15 @@ class When(_Strict):
     """Model output was seen in the stream."""
     provider: Names | None = None
     """Provider id, for a shared rule that holds for a few; never needed inside a provider's own pack."""
-    category: Annotated[list[Category], BeforeValidator(as_list)] | None = None
+    category: (
+        Annotated[list[Category], BeforeValidator(as_list, json_schema_input_type=Category | list[Category])] | None
+    ) = None
     """How the provider logs in; an unknown provider has none."""
-    dialect: Annotated[list[DialectName], BeforeValidator(as_list)] | None = None
+    dialect: (
+        Annotated[list[DialectName], BeforeValidator(as_list, json_schema_input_type=DialectName | list[DialectName])]
+        | None
+    ) = None
+    """In which dialect the client asked; an unknown dialect is none of them."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
@@ -108,37 +116,55 @@ class When(_Strict):
         return self
 
 
-Conditions = Annotated[list[When], BeforeValidator(as_list), Field(min_length=1)]
+Conditions = Annotated[
+    list[When], BeforeValidator(as_list, json_schema_input_type=When | list[When]), Field(min_length=1)
+]
 
 
 class Expect(_Strict):
     """What an example must be judged as; only what is written is compared."""
 
     kind: Kind | None = None
+    """What the answer means."""
     scope: Scope | None = None
+    """Whom it says something about."""
     retry_other: bool | None = None
+    """Another connection may answer the request."""
     terminal: bool | None = None
+    """The connection needs a person."""
     breaker: bool | None = None
+    """It counts against the provider as a whole."""
     retry_same: bool | None = None
+    """Another try in place is worth it."""
     status: int | None = None
+    """The status that the client sees."""
     reason: Reason | None = None
+    """The coarser name of the kind."""
     retry_after_s: float | None = None
+    """Seconds to wait: what the upstream said; for a restating rule, what the client is told."""
 
 
 class Example(_Strict):
     """An answer as received, and either what it must be judged as or `no_match: true`."""
 
     status: int = Field(ge=0, le=599)
+    """As it came; 0 is no HTTP answer."""
     headers: dict[str, str] = Field(default_factory=dict)
+    """Header name -> value."""
     body: str | dict[str, Any] | list[Any] = ""
     """Text as received; a mapping or list is sent as JSON."""
     stream: bool = False
+    """The body is an event stream."""
     fault: str | None = None
+    """Network or protocol fault that ended the attempt: `connect_failed`, `reset`, `timeout:head`, `truncated`."""
     phase: Phase = "body"
+    """How far the attempt had come."""
     provider: str | None = None
     """For shared rules: judge as an answer of this provider. A pack's own examples are judged as its provider's."""
     expect: Expect | None = None
+    """The rule decides this answer, and it must be judged so."""
     no_match: Literal[True] | None = None
+    """`true`: the rule must not match this answer."""
     seen: str = ""
     """Where this very answer was seen."""
 
@@ -158,10 +184,13 @@ class _Rule(_Strict):
     about: str = ""
     """One sentence: why this answer means that."""
     when: Conditions
+    """When the rule applies: one set of conditions or a list of sets, of which one suffices."""
     unless: Conditions | None = None
     """Any one of these sets vetoes the rule; later rules are still tried (`SR-13`)."""
     enabled: bool = True
+    """`false` switches the rule off."""
     examples: list[Example] = Field(default_factory=list)
+    """Answers that prove the rule: at least one that must match and a similar one that must not."""
     seen: str | list[str] | None = None
     """Where the answer was seen or is documented."""
     checked: str | None = None
@@ -199,11 +228,17 @@ class ClassifyRule(_Rule):
     kind: Kind | None = None
     """One of the twenty kinds. May be left out where `reason` says enough."""
     reason: Reason | None = None
+    """A coarser name than the kind's own, for whoever works with those."""
     scope: Scope | None = None
+    """Whom the answer says something about."""
     retry_other: bool | None = None
+    """Another connection may answer this request, so it is tried there."""
     terminal: bool | None = None
+    """The connection needs a person before it works again: it is not used until then."""
     breaker: bool | None = None
+    """Counts as a failure of the provider as a whole."""
     retry_same: bool | None = None
+    """Worth another try on the same connection after a short pause."""
     status: int | None = Field(default=None, ge=400, le=599)
     """Status that the client sees instead of the upstream's."""
     cooldown: Seconds | None = None
@@ -222,10 +257,15 @@ class OperatorRule(_Strict):
     """`FC-59`: an operator's own rule for one provider; `match` is a literal piece of text, never a pattern."""
 
     status: int = Field(ge=100, le=599)
+    """Status of the answers that it is about."""
     match: str = Field(min_length=1, max_length=200)
+    """Text that the answer's body contains; letter case does not matter."""
     scope: Literal["model", "provider", "connection"]
+    """Whom the answer says something about."""
     reason: Reason = "quota_exhausted"
+    """What it means."""
     cooldown_ms: int | None = Field(default=None, ge=0, le=2_592_000_000)
+    """Fixed pause of what `scope` names, in milliseconds."""
 
 
 class RuleLists(_Strict):
@@ -234,4 +274,6 @@ class RuleLists(_Strict):
     phrases: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], Phrases] = Field(default_factory=dict)
     """Named phrase lists, used as `text: $NAME`. Those of `_generic.yaml` may be used everywhere."""
     restate: list[RestateRule] = Field(default_factory=list)
+    """Rules that correct a status that lies, the first that fits."""
     classify: list[ClassifyRule] = Field(default_factory=list)
+    """Rules that say what an answer means, the first that fits."""

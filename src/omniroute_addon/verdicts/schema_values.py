@@ -38,7 +38,11 @@ def _seconds(value: object) -> object:
     return value
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=MAX_DURATION_S, allow_inf_nan=False)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(_seconds, json_schema_input_type=float | str),
+    Field(ge=0, le=MAX_DURATION_S, allow_inf_nan=False),
+]
 """Seconds, or text with a unit: `500ms`, `60s`, `5m`, `6h`, `30d`; at most 30 days."""
 
 
@@ -77,12 +81,21 @@ def _check_pattern(pattern: str) -> str:
     return pattern
 
 
-Statuses = Annotated[list[int | str], BeforeValidator(as_list), Field(min_length=1), AfterValidator(_check_statuses)]
+Statuses = Annotated[
+    list[int | str],
+    BeforeValidator(as_list, json_schema_input_type=int | str | list[int | str]),
+    Field(min_length=1),
+    AfterValidator(_check_statuses),
+]
 Phrase = Annotated[str, AfterValidator(_check_pattern)]
 _Together = Annotated[list[Phrase], Field(min_length=2)]
-Phrases = Annotated[list[Phrase | _Together], BeforeValidator(as_list), Field(min_length=1)]
+Phrases = Annotated[
+    list[Phrase | _Together],
+    BeforeValidator(as_list, json_schema_input_type=str | list[str | list[str]]),
+    Field(min_length=1),
+]
 """One phrase or a list of them; one suffices. A list inside the list must occur together. `$NAME` is a named list."""
-Names = Annotated[list[str], BeforeValidator(as_list), Field(min_length=1)]
+Names = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str]), Field(min_length=1)]
 
 
 def _as_names(value: object) -> object:
@@ -90,5 +103,9 @@ def _as_names(value: object) -> object:
     return [str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in items]
 
 
-Codes = Annotated[list[str], BeforeValidator(_as_names), Field(min_length=1)]
+Codes = Annotated[
+    list[str],
+    BeforeValidator(_as_names, json_schema_input_type=int | str | list[int | str]),
+    Field(min_length=1),
+]
 """Structured codes; a number may be written without quotes. A trailing `*` matches any ending."""
