@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from omniroute_addon import __version__, places
 from omniroute_addon.cli import cli
 from omniroute_addon.cli.path import SCRIPT
-from omniroute_addon.cli.run import EXPLICIT_MODES, hint, read_options
+from omniroute_addon.cli.run import EXPLICIT_MODES, EXPOSED, hint, read_options
 from omniroute_addon.cli.trust import own_authority, write_bundle
 from omniroute_addon.pack_files import bundled_rules
 
@@ -264,12 +264,38 @@ def test_hint_names_proxy_and_certificates(tmp_path: Path) -> None:
     listening = read_options(["-p", "9000", "--set", f"confdir={confdir}"])
     assert listening
     assert hint(listening) == (
-        "In the terminal of your agent or program:\n\n"
+        "As soon as it says below that the proxy is listening, set in the terminal of your agent or program:\n\n"
         "  export HTTPS_PROXY=http://127.0.0.1:9000\n"
         f"  export SSL_CERT_FILE='{confdir}/omniroute-ca-bundle.pem'\n"
+        f"  export REQUESTS_CA_BUNDLE='{confdir}/omniroute-ca-bundle.pem'\n"
+        f"  export CURL_CA_BUNDLE='{confdir}/omniroute-ca-bundle.pem'\n"
         f"  export NODE_EXTRA_CA_CERTS='{confdir}/mitmproxy-ca-cert.pem'\n\n"
         "Then start it as always. Ctrl-C here ends the proxy.\n"
     )
+
+
+def test_readme_shows_the_hint_as_it_is(tmp_path: Path) -> None:
+    listening = read_options(["--set", f"confdir={tmp_path}"])
+    assert listening
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    assert hint(listening).replace(str(tmp_path), "/home/you/.mitmproxy") in readme
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ("", False),
+        ("--listen-host ::1", False),
+        ("--listen-host 0.0.0.0", True),
+        ("--set listen_host=", True),
+        ("-m regular@192.168.1.5:8080", True),
+    ],
+)
+def test_run_warns_once_when_other_machines_can_reach_it(
+    mitmdump: list[list[str]], tmp_path: Path, options: str, warned: bool
+) -> None:
+    stderr = omniroute("run", "--set", f"confdir={tmp_path}", *options.split()).stderr
+    assert stderr.count(EXPOSED) == warned
 
 
 def test_bundle_trusts_the_proxy_and_everybody_else(tmp_path: Path) -> None:

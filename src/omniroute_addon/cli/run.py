@@ -13,9 +13,14 @@ import click
 from .path import SCRIPT
 from .trust import own_authority, write_bundle
 
+LOOPBACK = "127.0.0.1"
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 EXPLICIT_MODES = ("regular", "upstream")
 """Modes in which a client names the proxy itself."""
+
+EXPOSED = (
+    "Warning: other machines can reach this proxy and send requests through it; they get none of your credentials."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,8 @@ class Listening:
     host: str
     """Name under which a client on this machine reaches the proxy."""
     port: int
+    exposed: bool
+    """Other machines can reach it."""
     confdir: Path
     """Where mitmproxy keeps its certificate authority."""
 
@@ -35,6 +42,8 @@ def read_options(options: list[str]) -> Listening | None:
     mitmproxy itself judges all options; what is wrong here is told by it a moment later.
     """
     from mitmproxy.proxy.mode_specs import ProxyMode
+
+    from omniroute_addon.peers import is_loopback
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("-p", "--listen-port")
@@ -52,24 +61,31 @@ def read_options(options: list[str]) -> Listening | None:
     mode = next((mode for mode in modes if mode.type_name in EXPLICIT_MODES), None)
     if mode is None or known.quiet:
         return None
-    host = mode.listen_host(known.listen_host or settings.get("listen_host"))
+    host = mode.listen_host(known.listen_host or settings.get("listen_host", LOOPBACK))
     return Listening(
-        host="127.0.0.1" if host in EVERY_INTERFACE else host,
+        host=LOOPBACK if host in EVERY_INTERFACE else host,
         port=mode.listen_port(port) or 0,
+        exposed=not is_loopback(host),
         confdir=Path(settings.get("confdir", "~/.mitmproxy")).expanduser(),
     )
 
 
 def hint(listening: Listening) -> str:
-    """What to type in the client's terminal. Raises OSError when the certificates cannot be written."""
+    """What to type in the client's terminal. Raises OSError when the certificates cannot be written.
+
+    It comes before mitmproxy has started, because afterwards nobody but mitmproxy prints; it says so.
+    `requests` and some builds of curl look at no `SSL_CERT_FILE`, Node adds to its own authorities.
+    """
     bundle = shlex.quote(str(write_bundle(listening.confdir)))
     authority = shlex.quote(str(own_authority(listening.confdir)))
     host = f"[{listening.host}]" if ":" in listening.host else listening.host
     return f"""\
-In the terminal of your agent or program:
+As soon as it says below that the proxy is listening, set in the terminal of your agent or program:
 
   export HTTPS_PROXY=http://{host}:{listening.port}
   export SSL_CERT_FILE={bundle}
+  export REQUESTS_CA_BUNDLE={bundle}
+  export CURL_CA_BUNDLE={bundle}
   export NODE_EXTRA_CA_CERTS={authority}
 
 Then start it as always. Ctrl-C here ends the proxy.
@@ -83,7 +99,7 @@ def loopback(options: list[str]) -> list[str]:
     mitmproxy's own configuration file and `--listen-host`, so both still win; given twice it would be refused.
     """
     said = any(option.removeprefix("--set=").startswith("listen_host") for option in options)
-    return [] if said else ["--set", "listen_host=127.0.0.1"]
+    return [] if said else ["--set", f"listen_host={LOOPBACK}"]
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -91,7 +107,8 @@ def loopback(options: list[str]) -> list[str]:
 def run(options: tuple[str, ...]) -> None:
     """Start the proxy: mitmdump with this addon.
 
-    All options go to mitmdump, such as -p 9000 or --set omniroute_config=FILE; `mitmdump --options` lists them.
+    Prints first what to set in the terminal of your agent. All options go to mitmdump, such as -p 9000 or
+    --set omniroute_config=FILE; `mitmdump --options` lists them.
     """
     arguments = list(options)
     listening = read_options(arguments)
@@ -100,6 +117,8 @@ def run(options: tuple[str, ...]) -> None:
             click.echo(hint(listening), err=True)
         except OSError as error:
             click.echo(f"No certificate could be written to {listening.confdir}: {error.strerror}.", err=True)
+        if listening.exposed:
+            click.echo(EXPOSED, err=True)
     from mitmproxy.tools.main import mitmdump
 
     sys.argv = ["mitmdump", "-s", str(SCRIPT), *loopback(arguments), *arguments]  # mitmproxy explains errors by it
