@@ -74,7 +74,7 @@ def commands() -> str:
 
     def walk(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
         context = click.Context(
-            command, parent, name, terminal_width=100, max_content_width=100, **command.context_settings
+            command, parent, name, terminal_width=80, max_content_width=80, **command.context_settings
         )
         yield f"## `{context.command_path}`\n\n```text\n{command.get_help(context).strip()}\n```"
         if isinstance(command, click.Group):

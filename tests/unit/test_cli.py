@@ -43,10 +43,15 @@ def omniroute(*arguments: str | Path) -> Result:
 def test_help_names_every_command_in_one_whole_line() -> None:
     result = omniroute("--help")
     assert result.exit_code == 0
-    ours = {"check", "path", "plugins", "providers", "run", "schema"}
+    ours = {"check", "path", "plugins", "providers", "rules", "run", "schema"}
     listed = [line.split(maxsplit=1) for line in result.output.partition("Commands:")[2].strip().splitlines()]
     assert ours <= {name for name, _ in listed} == cli.commands.keys()
     assert [text for name, text in listed if name in ours and text.endswith("...")] == []
+
+
+def test_help_of_rules_names_every_command_in_one_whole_line() -> None:
+    listed = omniroute("rules", "--help").output.partition("Commands:")[2].strip().splitlines()
+    assert len(listed) == 5 and [line for line in listed if line.endswith("...")] == []
 
 
 def test_version_is_the_packages() -> None:

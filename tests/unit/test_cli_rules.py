@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ from mitmproxy.flow import Error
 from mitmproxy.io import FlowWriter
 from mitmproxy.test import tflow
 
+from omniroute_addon import dialects
 from omniroute_addon.cli import cli
+from omniroute_addon.dialects import ClientError
+from omniroute_addon.final_answer import CODES
+from omniroute_addon.model import DIALECTS
 
 CASE: dict[str, Any] = {
     "id": "acme-1",
@@ -114,6 +119,68 @@ def test_test_fails_on_a_wrong_example(run: Any) -> None:
     assert "rule 'acme-teapot', example 1: kind is timeout, expected overloaded" in result.output
 
 
+def test_test_counts_examples_and_rules_not_lines(run: Any) -> None:
+    wrong = PACK.replace("KIND", "timeout").replace("kind: overloaded}", "kind: overloaded, scope: model}")
+    unproven = "  - {id: acme-cup, when: {status: [417]}, kind: timeout, examples: [{status: 418, no_match: true}]}\n"
+    result = run("test", user=wrong + unproven)
+    assert re.search(
+        r"^\d+ rules, \d+ examples: 1 wrong example, 1 rule without both sorts of examples$",
+        result.output,
+        re.MULTILINE,
+    ), result.output
+
+
+def test_check_of_rules_only_warns_of_a_credential_that_is_not_there(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "omniroute.yaml").write_text("connections: [{id: a, provider: openai, key: env:NOT_SET_ANYWHERE}]\n")
+    result = run("check")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("warning: ") and "NOT_SET_ANYWHERE" in result.stderr
+    assert "no problem" in result.stdout
+
+
+def test_explain_of_an_unknown_provider_is_refused(run: Any) -> None:
+    result = run("explain", "--status", "429", "--provider", "acne", user=PACK.replace("KIND", "overloaded"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("unknown provider 'acne'. Did you mean 'acme'?\n")
+
+
+def test_explain_counts_one_rule_as_one(run: Any) -> None:
+    result = run(
+        "explain", "--status", "418", "--provider", "acme", "--body", "no tea", user=PACK.replace("KIND", "overloaded")
+    )
+    assert "\n1 rule was tried, in this order:\n" in result.output
+
+
+def written_by_us(dialect: str, *, connection: bool) -> http.HTTPFlow:
+    """As `final_answer` makes it."""
+    code = "connections_rejected"
+    error = ClientError(status=503, code=code, message=f"{CODES[code]} Tried 1: work: auth_invalid.")
+    answered = flow(dialects.dialect(dialect).error_body(error), status=503)  # type: ignore[arg-type]
+    assert answered.response
+    answered.response.headers["x-omniroute-attempts"] = "1"
+    if connection:
+        answered.response.headers["x-omniroute-connection"] = "work"
+    return answered
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("connection", [True, False])
+def test_answers_that_omniroute_wrote_itself_are_not_judged(
+    run: Any, tmp_path: Path, dialect: str, connection: bool
+) -> None:
+    theirs = flow(b"no tea")
+    assert theirs.response
+    theirs.response.headers.update({"x-omniroute-attempts": "1", "x-omniroute-connection": "work"})
+    dump = record(tmp_path / "f.mitm", written_by_us(dialect, connection=connection), theirs)
+    result = run("replay", dump)
+    assert result.exit_code == 0, result.output
+    assert "1 flow judged, 1 answered by omniroute itself" in result.output
+    assert [line.split()[0] for line in result.output.splitlines() if "answered by" in line and "POST" in line] == ["0"]
+    explained = run("explain", "--flow", dump)
+    assert explained.exit_code == 1
+    assert "flow 0 was answered by omniroute itself. No provider said it" in explained.stderr
+
+
 def test_score_prints_tables_and_json(run: Any, tmp_path: Path) -> None:
     corpus = tmp_path / "c.jsonl"
     corpus.write_text(json.dumps(CASE) + "\n")
@@ -200,7 +267,7 @@ def test_replay_against_another_folder_shows_what_differs(run: Any, tmp_path: Pa
     assert result.exit_code == 0, result.output
     line = next(line for line in result.output.splitlines() if " kind " in line)
     assert "overloaded" in line and "server_error" in line
-    assert "2 flows judged, 1 differ" in result.output
+    assert "2 flows judged, 1 differs" in result.output
     same = run("replay", dump, "--against", str(tmp_path / "packs"))
     assert same.output.strip() == "2 flows judged, 0 differ"
 
@@ -224,4 +291,4 @@ def test_a_file_that_is_no_dump_is_told(run: Any, tmp_path: Path) -> None:
     (tmp_path / "f.mitm").write_bytes(b"not flows")
     result = run("replay", str(tmp_path / "f.mitm"))
     assert result.exit_code == 1
-    assert "cannot read the flows" in result.output
+    assert "cannot read the flows: Invalid data format. Record them with" in result.output

@@ -11,6 +11,7 @@ import click
 from omniroute_addon.files import Files
 
 from .files import file_options
+from .words import counted
 
 
 @click.command()
@@ -33,18 +34,22 @@ def check(files: Files) -> None:
         *(f"plugin {p.name} ({p.origin}): {p.detail}" for p in plugins if p.state == "broken"),
     ]
     if problems:
-        raise InputError([*problems, _count(len(problems), "problem")])
+        raise InputError([*problems, counted(len(problems), "problem")])
 
     config, packs = loaded.config, loaded.packs
     changed = sum(source.origin != "default" for source in config.sources.values())
     for name, text, place in (
         (
             "configuration",
-            f"{_count(len(config.connections), 'connection')}, {_count(len(config.routes), 'route')}, "
-            f"{_count(changed, 'setting')} changed",
+            f"{counted(len(config.connections), 'connection')}, {counted(len(config.routes), 'route')}, "
+            f"{counted(changed, 'setting')} changed",
             files.config_path,
         ),
-        ("packs", f"{_count(len(packs.providers), 'provider')}, {_count(len(book.rules), 'rule')}", files.rules_folder),
+        (
+            "packs",
+            f"{counted(len(packs.providers), 'provider')}, {counted(len(book.rules), 'rule')}",
+            files.rules_folder,
+        ),
         ("plugins", ", ".join(_states(p.state for p in plugins)), files.plugins_folder),
     ):
         click.echo(f"{name:<14} {text:<44} {_shown(place)}")
@@ -52,10 +57,6 @@ def check(files: Files) -> None:
 
 def _states(states: Iterable[str]) -> Iterator[str]:
     return (f"{number} {state}" for state, number in sorted(Counter(states).items(), reverse=True))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _shown(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ class Recorded:
     provider: str | None
     dialect: DialectName | None
     heard: Heard
+    ours: bool = False
+    """The proxy that recorded it wrote the answer itself: no provider said it, so no rule is about it."""
 
 
 def read_flows(path: Path, packs: Packs) -> Iterator[Recorded]:
@@ -38,7 +40,9 @@ def read_flows(path: Path, packs: Packs) -> Iterator[Recorded]:
                 if isinstance(flow, HTTPFlow) and (flow.response or flow.error):
                     yield _recorded(index, flow, packs)
     except (OSError, FlowReadException) as error:
-        raise InputError([f"{path}: cannot read the flows: {error}. Record them with `mitmdump -w FILE`."]) from error
+        raise InputError(
+            [f"{path}: cannot read the flows: {str(error).rstrip('.')}. Record them with `mitmdump -w FILE`."]
+        ) from error
 
 
 def _recorded(index: int, flow: object, packs: Packs) -> Recorded:
@@ -69,7 +73,17 @@ def _recorded(index: int, flow: object, packs: Packs) -> Recorded:
         provider=provider.id if provider else None,
         dialect=dialect,
         heard=heard,
+        ours=_written_by_us(headers, body),
     )
+
+
+def _written_by_us(headers: Mapping[str, str], body: bytes) -> bool:
+    """Our mark, and either nobody whose answer it would be or one of our sentences (the codes are others' words too)."""
+    from omniroute_addon.final_answer import CODES
+
+    if "x-omniroute-attempts" not in headers:
+        return False
+    return "x-omniroute-connection" not in headers or any(sentence.encode() in body for sentence in CODES.values())
 
 
 def _compact(body: bytes | None) -> bytes:

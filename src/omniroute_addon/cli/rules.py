@@ -12,8 +12,10 @@ import click
 from omniroute_addon.errors import InputError
 from omniroute_addon.files import Files
 from omniroute_addon.model import DIALECTS, DialectName
+from omniroute_addon.nearest import unknown
 
 from .files import file_options
+from .words import counted
 
 if TYPE_CHECKING:
     from omniroute_addon.model import Verdict
@@ -23,30 +25,33 @@ if TYPE_CHECKING:
     from .recorded import Recorded
 
 _EXISTING = click.Path(path_type=Path, exists=True, dir_okay=False)
+BY_US = "answered by omniroute itself"
 _SHOWN = ("kind", "scope", "retry_other", "terminal", "breaker", "status", "retry_after")
 
 
-@click.group()
+@click.group(short_help="Check, test, measure and explain the rules.")
 def rules() -> None:
     """Check, test, measure and explain the rules that say what an answer means."""
 
 
-@rules.command()
+@rules.command(short_help="Check every rule; name every problem.")
 @file_options("config", "rules")
 def check(files: Files) -> None:
     """Check every rule of every file and of the configuration; name every problem.
 
-    Exit code 1 when anything is wrong.
+    Exit code 1 when anything is wrong; a connection without its credential is no matter of rules.
     """
     loaded, packs, book = _loaded(files)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
     problems = [*loaded.problems, *book.problems]
     if problems:
-        raise InputError([*problems, f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"])
+        raise InputError([*problems, counted(len(problems), "problem")])
     count = sum(len(sources) for sources in packs.rules.values())
-    click.echo(f"{len(book.rules)} rules in {count} files: no problem")
+    click.echo(f"{counted(len(book.rules), 'rule')} in {counted(count, 'file')}: no problem")
 
 
-@rules.command("test")
+@rules.command("test", short_help="Run every rule's own examples.")
 @file_options("config", "rules")
 def test_(files: Files) -> None:
     """Run every rule's own examples: those that must match and those that must not.
@@ -58,12 +63,19 @@ def test_(files: Files) -> None:
     _, packs, book = _loaded(files)
     checked = check_examples(packs.rules, book)
     problems = [*book.problems, *checked.problems]
+    total = f"{counted(checked.rules, 'rule')}, {counted(checked.examples, 'example')}"
     if problems:
-        raise InputError([*problems, f"{len(problems)} of {checked.examples} examples and rules failed"])
-    click.echo(f"{checked.rules} rules, {checked.examples} examples: all as expected")
+        failures = (
+            (len(book.problems), "problem", " of the rules themselves"),
+            (checked.wrong, "wrong example", ""),
+            (checked.unproven, "rule", " without both sorts of examples"),
+        )
+        told = [f"{counted(number, noun)}{which}" for number, noun, which in failures if number]
+        raise InputError([*problems, f"{total}: {', '.join(told)}"])
+    click.echo(f"{total}: all as expected")
 
 
-@rules.command()
+@rules.command(short_help="Say how well the rules read a corpus FILE.")
 @click.argument("file", type=_EXISTING)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON instead of tables.")
 @file_options("config", "rules")
@@ -86,7 +98,7 @@ def score(file: Path, as_json: bool, files: Files) -> None:
         click.echo(_score_tables(part))
 
 
-@rules.command()
+@rules.command(short_help="Say what an answer means, and which rule says so.")
 @click.option("--status", type=click.IntRange(0, 599), help="HTTP status; 0: no answer, the body is the fault's text.")
 @click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="A header of the answer; repeatable.")
 @click.option("--body", help="The body as text.")
@@ -115,8 +127,12 @@ def explain(
     from omniroute_addon.verdicts.from_wire import answer_from_wire, dialect_of_body
 
     _, packs, book = _loaded(files)
+    if provider is not None and provider not in packs.providers:
+        raise InputError([unknown("provider", provider, packs.providers)])
     if flows is not None:
         recorded = _flow(flows, index, packs)
+        if recorded.ours:
+            raise InputError([f"{flows}: flow {index} was {BY_US}. No provider said it, so no rule is about it."])
         provider, dialect, heard = recorded.provider, recorded.dialect, recorded.heard
     elif status is None:
         raise click.UsageError("Give --status (and --header, --body), or --flow with a recorded file.")
@@ -141,12 +157,12 @@ def explain(
         click.echo("The proxy delivers this answer without asking the rules; asked, they say:\n")
     rows = [(name, _text(verdict, name)) for name in (*_SHOWN, "reason", "restatement", "rule", "message")]
     click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
-    click.echo(f"\n{len(tried)} rules were tried, in this order:\n")
+    click.echo(f"\n{counted(len(tried), 'rule')} {'was' if len(tried) == 1 else 'were'} tried, in this order:\n")
     steps = [(t.part, t.rule.id, _outcome(t.missed), f"{t.rule.file}:{t.rule.line}") for t in tried]
     click.echo(tabulate(steps, headers=("list", "rule", "outcome", "place"), tablefmt="plain"))
 
 
-@rules.command()
+@rules.command(short_help="Judge a recorded mitmproxy dump.")
 @click.argument("flows", type=_EXISTING)
 @click.option(
     "--against",
@@ -155,7 +171,10 @@ def explain(
 )
 @file_options("config", "rules")
 def replay(flows: Path, against: Path | None, files: Files) -> None:
-    """Judge a recorded mitmproxy dump under the current rules; with --against show only what another folder changes."""
+    """Judge a recorded mitmproxy dump under the current rules.
+
+    With --against show only what another folder changes. Answers that omniroute wrote itself are not judged.
+    """
     from tabulate import tabulate
 
     from .recorded import read_flows
@@ -163,8 +182,13 @@ def replay(flows: Path, against: Path | None, files: Files) -> None:
     _, packs, book = _loaded(files)
     other = _other_book(against, files) if against else None
     rows: list[tuple[Any, ...]] = []
-    count = 0
+    count = ours = 0
     for flow in read_flows(flows, packs):
+        if flow.ours:
+            ours += 1
+            if other is None:
+                rows.append((flow.index, flow.name, flow.heard.answer.status, BY_US))
+            continue
         count += 1
         verdict = _judge(book, flow)
         if other is None:
@@ -181,7 +205,12 @@ def replay(flows: Path, against: Path | None, files: Files) -> None:
     if rows:
         click.echo(tabulate(rows, headers=heads, tablefmt="plain", disable_numparse=True))
     differ = len({row[0] for row in rows})
-    click.echo(f"{count} flows judged" + (f", {differ} differ" if other else ""))
+    told = [f"{counted(count, 'flow')} judged"]
+    if ours:
+        told.append(f"{ours} {BY_US}")
+    if other:
+        told.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
+    click.echo(", ".join(told))
 
 
 def _loaded(files: Files) -> tuple[Any, Packs, RuleBook]:

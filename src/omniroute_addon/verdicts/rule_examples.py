@@ -21,6 +21,10 @@ class Checked:
 
     rules: int
     examples: int
+    wrong: int
+    """Examples that are not judged as they say."""
+    unproven: int
+    """Rules that lack one of the two sorts of examples."""
     problems: tuple[str, ...]
     """`file:line: rule 'id', example 2: …`, in the order of the files."""
 
@@ -28,7 +32,7 @@ class Checked:
 def check_examples(files: Mapping[str, Sequence[RuleFile]], book: RuleBook) -> Checked:
     """Judge every example of every rule in force. A rule needs one that it decides and one that it must not match."""
     problems: list[str] = []
-    rules = examples = 0
+    rules = examples = wrong = unproven = 0
     for owner, sources in files.items():
         for source in sources:
             written: tuple[RestateRule | ClassifyRule, ...] = (*source.lists.restate, *source.lists.classify)
@@ -38,8 +42,14 @@ def check_examples(files: Mapping[str, Sequence[RuleFile]], book: RuleBook) -> C
                 rules += 1
                 examples += len(rule.examples)
                 place = f"{source.file}:{source.lines.get(rule.id, 0)}: rule '{rule.id}'"
-                problems += [f"{place}{text}" for text in _problems(owner, rule, book)]
-    return Checked(rules=rules, examples=examples, problems=tuple(problems))
+                lacking = list(_lacking(rule))
+                unproven += bool(lacking)
+                problems += [f"{place} {text}" for text in lacking]
+                for number, example in enumerate(rule.examples, 1):
+                    faults = list(_faults(owner, rule, example, book))
+                    wrong += bool(faults)
+                    problems += [f"{place}, example {number}: {text}" for text in faults]
+    return Checked(rules=rules, examples=examples, wrong=wrong, unproven=unproven, problems=tuple(problems))
 
 
 def example_answer(example: Example) -> Answer:
@@ -55,22 +65,24 @@ def example_answer(example: Example) -> Answer:
     )
 
 
-def _problems(owner: str, rule: RestateRule | ClassifyRule, book: RuleBook) -> Iterator[str]:
+def _lacking(rule: RestateRule | ClassifyRule) -> Iterator[str]:
     if not any(example.expect for example in rule.examples):
-        yield " has no example that must match. Add an answer as received, with `expect:`."
+        yield "has no example that must match. Add an answer as received, with `expect:`."
     if not any(example.no_match for example in rule.examples):
-        yield " has no example that must not match. Add a similar answer with another meaning and `no_match: true`."
-    for number, example in enumerate(rule.examples, 1):
-        provider = example.provider or (None if owner.startswith("_") else owner)
-        dialect = next((name for name, file in DIALECT_FILES.items() if file == owner), None)
-        answer = example_answer(example)
-        if example.expect is None:
-            if book.matches(rule.id, answer, provider=provider, dialect=dialect):
-                yield f", example {number}: matches, and must not"
-            continue
-        # Restated and judged as the proxy does; `now` only matters to points in time.
-        verdict = book.judge(answer, provider=provider, dialect=dialect, now=0.0)
-        yield from (f", example {number}: {text}" for text in _differences(rule, example.expect, verdict))
+        yield "has no example that must not match. Add a similar answer with another meaning and `no_match: true`."
+
+
+def _faults(owner: str, rule: RestateRule | ClassifyRule, example: Example, book: RuleBook) -> Iterator[str]:
+    provider = example.provider or (None if owner.startswith("_") else owner)
+    dialect = next((name for name, file in DIALECT_FILES.items() if file == owner), None)
+    answer = example_answer(example)
+    if example.expect is None:
+        if book.matches(rule.id, answer, provider=provider, dialect=dialect):
+            yield "matches, and must not"
+        return
+    # Restated and judged as the proxy does; `now` only matters to points in time.
+    verdict = book.judge(answer, provider=provider, dialect=dialect, now=0.0)
+    yield from _differences(rule, example.expect, verdict)
 
 
 def _differences(rule: RestateRule | ClassifyRule, expect: Expect, verdict: Verdict) -> Iterator[str]:
