@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import subprocess
 import sys
@@ -116,7 +117,22 @@ def test_check_names_all_problems_of_all_sources_and_fails(home: Path) -> None:
     assert f"{home}/rules/acme.yaml:5:10: " in result.stderr
     assert "plugin night (user): " in result.stderr
     assert result.stderr.splitlines()[-1] == "3 problems"
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["configuration", "packs", "plugins"]
+    assert result.stdout.startswith("configuration  cannot be used ")
     assert "Traceback" not in result.stderr
+
+
+def test_readme_shows_what_check_says_of_a_wrong_key(home: Path) -> None:
+    """Up to the numbers of what is bundled."""
+    (home / "omniroute.yaml").write_text(
+        "connections:\n  - {id: work, provider: anthropic, key: env:WORK_KEY, priority: 1}\n"
+        "  - {id: spare, provider: anthropic, key: file:~/.keys/spare, prioritty: 2}\n"
+    )
+    result = omniroute("check")
+    said = f"{result.stdout}{result.stderr}".replace(str(home), "/home/you/.config/omniroute")
+    numbers = re.compile(r"(?<=  )\d+ (?:providers, \d+ rules|on) *")
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"$ omniroute check\n{numbers.sub('N ', said)}```" in numbers.sub("N ", readme)
 
 
 def test_check_reads_the_files_that_are_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,20 +14,32 @@ from omniroute_addon.files import Files
 from .files import file_options
 from .words import counted
 
+if TYPE_CHECKING:
+    from omniroute_addon.plugin_host import PluginInfo
+    from omniroute_addon.reload import Loaded
+
 
 @click.command()
 @file_options("config", "rules", "plugins")
 def check(files: Files) -> None:
     """Check configuration, packs and plugins; name every problem.
 
-    Exit code 1 when anything is wrong. When all is well, says what the proxy would work with.
+    Says what the proxy would work with, warns of what is hardly meant, and ends with exit code 1 when anything is
+    wrong.
     """
     from omniroute_addon.errors import InputError
+    from omniroute_addon.pack_files import pack_folders
+    from omniroute_addon.packs import load_packs
+
+    from .doubts import doubts
 
     loaded = files.load()
     book = files.rule_book(loaded)
     plugins = files.plugin_host(loaded.config.settings).plugins()
-    for warning in loaded.warnings:
+    bundled, _ = load_packs(pack_folders()[:1])
+    for row in _summary(files, loaded, len(book.rules), plugins):
+        click.echo(row)
+    for warning in (*loaded.warnings, *doubts(loaded.config, loaded.packs, bundled, plugins)):
         click.echo(f"warning: {warning}", err=True)
     problems = [
         *loaded.problems,
@@ -36,23 +49,28 @@ def check(files: Files) -> None:
     if problems:
         raise InputError([*problems, counted(len(problems), "problem")])
 
+
+def _summary(files: Files, loaded: Loaded, rules: int, plugins: Iterable[PluginInfo]) -> Iterator[str]:
+    """What would be in force, a line for each sort of file."""
     config, packs = loaded.config, loaded.packs
     changed = sum(source.origin != "default" for source in config.sources.values())
     for name, text, place in (
         (
             "configuration",
-            f"{counted(len(config.connections), 'connection')}, {counted(len(config.routes), 'route')}, "
+            "cannot be used"
+            if loaded.refused
+            else f"{counted(len(config.connections), 'connection')}, {counted(len(config.routes), 'route')}, "
             f"{counted(changed, 'setting')} changed",
             files.config_path,
         ),
         (
             "packs",
-            f"{counted(len(packs.providers), 'provider')}, {counted(len(book.rules), 'rule')}",
+            f"{counted(len(packs.providers), 'provider')}, {counted(rules, 'rule')}",
             files.rules_folder,
         ),
         ("plugins", ", ".join(_states(p.state for p in plugins)), files.plugins_folder),
     ):
-        click.echo(f"{name:<14} {text:<44} {_shown(place)}")
+        yield f"{name:<14} {text:<44} {_shown(place)}"
 
 
 def _states(states: Iterable[str]) -> Iterator[str]:
