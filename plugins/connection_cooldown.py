@@ -128,7 +128,8 @@ class ConnectionCooldown:
         after = after_failure(before, story, figures, max_cooldown_ms=settings.max_cooldown_ms, now=now)
         if after != before:
             self.rests[key] = after
-            log.info("connection rests: connection=%s state=%r", target.connection.id, after)
+            rests = "is out until its credential changes" if after.terminal else f"rests {after.until - now:.0f} s"
+            log.info("connection %s %s: %s", target.connection.id, rests, after.cause)
 
     @hookimpl
     def succeeded(self, attempt: Attempt) -> None:

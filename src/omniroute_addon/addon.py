@@ -157,6 +157,9 @@ class Omniroute:
         self._use(self._sources.load())
 
     def _use(self, loaded: Loaded) -> None:
+        if loaded.refused:
+            # mitmproxy ends a start that logs an error; one that is running keeps what was in force.
+            log.error("%s\nnot started: the configuration cannot be used.", "\n".join(loaded.problems))
         self._tell((*loaded.problems, *loaded.warnings))
         rules = Files.rule_book(loaded)
         self._tell((*self._told, *rules.problems))
@@ -166,6 +169,7 @@ class Omniroute:
         core = self.engine.core
         core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
         self.engine.plugins.each("start", core=core)
+        log.info("in force: %s", summary(loaded, len(rules.rules), len(self.engine.plugins.plugins())))
 
     @staticmethod
     def _files() -> Files:
@@ -184,15 +188,13 @@ class Omniroute:
                 loaded = await asyncio.to_thread(sources.poll)
                 if loaded is not None and sources is self._sources:
                     self._use(loaded)
-                    if not loaded.problems:
-                        log.info("configuration and packs were reloaded: %r", loaded.packs)
             except Exception:  # our own fault in a background task: told, and tried again at the next edit
                 log.exception("could not reload configuration and packs; the last good version stays in force")
 
     def _tell(self, problems: Sequence[str]) -> None:
         for problem in problems:
             if problem not in self._told:
-                log.error("%s", problem)
+                log.warning("%s", problem)
         self._told = list(problems)
 
     # ------------------------------------------------------------ mitmproxy's hooks
@@ -241,6 +243,20 @@ class Omniroute:
         finally:
             work.cancel()
             gone.cancel()
+
+
+def summary(loaded: Loaded, rules: int, plugins: int) -> str:
+    """What a person wants to see after a start or an edit, in one line."""
+    config = loaded.config
+    counts = (
+        (len(config.connections), "connection"),
+        (len(config.routes), "route"),
+        (len(loaded.packs.providers), "provider"),
+        (rules, "rule"),
+        (plugins, "plugin"),
+    )
+    told = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    return told if config.connections else f"{told}; without connections the client's own credential is the only one"
 
 
 def _check_choices(updated: set[str]) -> None:

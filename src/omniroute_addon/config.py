@@ -38,6 +38,8 @@ class Config:
     settings: Settings = field(default_factory=Settings)
     operator_rules: Mapping[str, tuple[OperatorRule, ...]] = field(default_factory=dict)
     """Provider id -> rules that are tried before all others (`FC-60`)."""
+    provided: frozenset[str] = frozenset()
+    """Providers for which the file names a connection, also one that cannot be used now."""
     sources: Mapping[str, Sourced] = field(default_factory=dict, repr=False)
     """Dotted name of a setting -> its value and where it was said."""
 
@@ -50,6 +52,7 @@ class Config:
             routes=self.routes,
             providers=packs.providers,
             own_credential=self.settings.own_credential,
+            provided=self.provided,
         )
 
 
@@ -86,7 +89,7 @@ def read_config(raw: bytes, *, file: str, packs: Packs, vault: Vault) -> ConfigR
         if warning:
             warnings.append(f"{place}: {warning}")
         if fault:
-            problems.append(f"{place}: connection '{entry.id}' is left out: {fault}")
+            warnings.append(f"{place}: connection '{entry.id}' is left out: {fault}")
         else:
             connections.append(_connection(entry, secret))
     config = Config(
@@ -96,6 +99,7 @@ def read_config(raw: bytes, *, file: str, packs: Packs, vault: Vault) -> ConfigR
         ),
         settings=settings,
         operator_rules=MappingProxyType({k: tuple(v) for k, v in written.provider_error_rules.items()}),
+        provided=frozenset(entry.provider for entry in written.connections),
         sources=MappingProxyType(dict(sources)),
     )
     return ConfigReading(config=config, problems=tuple(problems), warnings=tuple(warnings), files=tuple(files))

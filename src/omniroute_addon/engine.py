@@ -23,7 +23,7 @@ from .consequences import by_status, holds_for_the_address, origin
 from .core import Core
 from .deadlines import Deadlines
 from .dialects import dialect
-from .exchange import Exchange, Pause, RawAnswer, Send, Step
+from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
 from .final_answer import final_reply
 from .model import (
     Answer,
@@ -153,7 +153,7 @@ class Engine:
             late = bool(ex.stories) and now >= ex.deadline_at
             target = None if ex.final or late else self._choose(ex, now)
             if target is None:
-                return self._wait(ex, now) or final_reply(ex, now)
+                return self._wait(ex, now) or self._last_word(ex, now)
             permits = self.plugins.each("admit", call=ex.call, target=target, now=now)
             if permits:
                 ex.admitted, ex.permits = target, permits
@@ -210,6 +210,15 @@ class Engine:
             if first is not None:
                 return first
         return usable[0]
+
+    def _last_word(self, ex: Exchange, now: float) -> Reply:
+        reply = final_reply(ex, now)
+        log.info(
+            "gave up: provider=%s model=%s attempts=%d status=%d %s",
+            *(ex.call.provider, ex.call.model, ex.attempts, reply.status),
+            " ".join(f"{e.target.connection.id}={e.label}" for e in ex.exclusions),
+        )
+        return reply
 
     def _wait(self, ex: Exchange, now: float) -> Pause | None:
         if ex.pause_s:
@@ -373,6 +382,9 @@ class Engine:
         _let_go(ex.permits)
         now = self.core.clock.now()
         if good and ex.attempt is not None:
+            if ex.stories:
+                told = (ex.call.provider, ex.call.model, ex.attempt.target.connection.id, ex.attempts)
+                log.info("answered after failures: provider=%s model=%s connection=%s attempts=%d", *told)
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
 

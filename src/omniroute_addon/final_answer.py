@@ -8,6 +8,7 @@ take it for their own login and refresh or drop that (`clients.md`, "What the ad
 from __future__ import annotations
 
 import math
+from itertools import groupby
 from typing import Any
 
 from .dialects import ClientError
@@ -41,6 +42,8 @@ _DROPPED = frozenset(
 
 CODES: dict[str, str] = {
     "all_targets_cooling_down": "Every connection that could serve this request is resting after earlier failures.",
+    "all_targets_excluded": "No connection may be used for this request.",
+    "no_connection": "The configuration names no connection that can serve this request.",
     "connections_rejected": "The provider rejected the credential of every configured connection.",
     "upstream_unreachable": "No connection could be made to the provider, or it was cut before an answer.",
     "upstream_timeout": "The provider did not answer in time.",
@@ -55,7 +58,7 @@ def final_reply(ex: Exchange, now: float) -> Reply:
     story = _most_useful(ex)
     wait_s = _earliest_way_out(ex, now)
     if story is None:
-        return _ours(ex, status=429, code="all_targets_cooling_down", wait_s=wait_s, story=None)
+        return _nobody(ex, wait_s)
     if _about_a_key_of_ours(story):
         return _ours(ex, status=503, code="connections_rejected", wait_s=wait_s, story=story)
     raw = ex.raw.get(story.attempt.number)
@@ -65,6 +68,16 @@ def final_reply(ex: Exchange, now: float) -> Reply:
         code = "upstream_unreachable" if story.verdict.kind == "network" else "upstream_error"
         return _ours(ex, status=max(story.verdict.status, 500), code=code, wait_s=wait_s, story=story)
     return _theirs(ex, story, raw, wait_s)
+
+
+def _nobody(ex: Exchange, wait_s: float | None) -> Reply:
+    """Nothing was tried. Only what ends by itself is a 429: an agent must not come back for ever to what does not."""
+    if not ex.exclusions:
+        return _ours(ex, status=503, code="no_connection", wait_s=None, story=None)
+    resting = any(e.until is not None for e in ex.exclusions)
+    if resting:
+        return _ours(ex, status=429, code="all_targets_cooling_down", wait_s=wait_s, story=None)
+    return _ours(ex, status=503, code="all_targets_excluded", wait_s=None, story=None)
 
 
 def _about_a_key_of_ours(story: Story) -> bool:
@@ -164,16 +177,20 @@ def _error(
 
 
 def _sentence(ex: Exchange, code: str, story: Story | None) -> str:
-    said = story.verdict.message if story is not None and code == "upstream_error" else ""
-    return f"{CODES[code]} {said}".rstrip() + _told(ex)
-
-
-def _told(ex: Exchange) -> str:
-    """The attempts in one clause, so that the sentence helps whoever reads it in an agent's window."""
-    if not ex.stories:
-        return ""
-    told = ", ".join(f"{s.attempt.target.connection.id}: {s.verdict.kind}" for s in ex.stories[-5:])
-    return f" Tried {len(ex.stories)}: {told}."
+    """What happened, in words that help whoever reads them in an agent's window."""
+    parts = [CODES[code]]
+    if story is not None and code.startswith("upstream_") and story.verdict.message:
+        parts.append(story.verdict.message.rstrip(".") + ".")
+    if ex.stories:
+        tries = groupby(f"{s.attempt.target.connection.id}: {s.verdict.kind}" for s in ex.stories)
+        told = [f"{text} ({count} times)" if (count := len([*same])) > 1 else text for text, same in tries]
+        parts.append(f"Tried {len(ex.stories)}: {', '.join(told[-5:])}.")
+    else:
+        barred = [
+            f"{e.target.connection.id}: {e.label}" + (f" ({e.detail})" if e.detail else "") for e in ex.exclusions
+        ]
+        parts += [f"{', '.join([*dict.fromkeys(barred)][:5])}."] if barred else []
+    return " ".join(parts)
 
 
 def _diagnostics(ex: Exchange) -> dict[str, Any]:

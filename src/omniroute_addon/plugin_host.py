@@ -146,7 +146,7 @@ class PluginHost:
         self._voices.clear()
 
     def _broken(self, name: str, origin: Origin, detail: str) -> None:
-        log.error("plugin %s (%s) was not loaded: %s", name, origin, detail)
+        log.warning("plugin %s (%s) was not loaded: %s", name, origin, detail)
         self._infos[name] = PluginInfo(name=name, origin=origin, version="", hooks=(), state="broken", detail=detail)
 
     # ------------------------------------------------------------ asking

@@ -28,6 +28,8 @@ class Loaded:
     config: Config
     problems: tuple[str, ...] = ()
     """What is wrong, one text each. Everything else is in force."""
+    refused: bool = False
+    """The configuration file cannot be used, and no earlier version of it is in force: what it asks for is not done."""
     warnings: tuple[str, ...] = ()
     """What works but should be looked at."""
 
@@ -95,6 +97,7 @@ class Sources:
             packs=packs,
             config=self._config or config_without_file(self._vault.environ).config or Config(),
             problems=tuple(problems),
+            refused=self._config is None,
             warnings=reading.warnings,
         )
 

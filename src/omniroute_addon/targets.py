@@ -40,13 +40,15 @@ def targets_for(
     routes: Sequence[Route],
     providers: Mapping[str, Provider],
     own_credential: OwnCredential,
+    provided: frozenset[str] = frozenset(),
 ) -> tuple[Target, ...]:
     """The targets for a call, best first.
 
     The first matching route decides alone. Without one: the provider's own connections by `priority`, then as
     configured, and the client's own credential where `own_credential` puts it. A connection counts only when its
-    provider speaks the call's dialect and its `models` allow the model. When nothing else is left the client's own
-    credential is the answer, whatever the settings: a request never ends worse than without us.
+    provider speaks the call's dialect and its `models` allow the model. When nothing is left, the client's own
+    credential is the answer: a request never ends worse than without us. Only `never` forbids that, where the operator
+    has provided something else: a route, or connections of this provider (`provided`, usable now or not).
     """
     route = next((r for r in routes if r.matches(call)), None)
     if route is not None:
@@ -59,7 +61,10 @@ def targets_for(
             found.insert(0, own)
         elif own is not None and own_credential == "last":
             found.append(own)
-    return tuple(found) or ((own,) if own is not None else ())
+    if found or own is None:
+        return tuple(found)
+    refused = own_credential == "never" and (route is not None or call.provider in provided)
+    return () if refused else (own,)
 
 
 def _routed(

@@ -207,7 +207,8 @@ def test_a_credential_that_cannot_be_resolved_leaves_only_its_connection_out() -
     assert found.config is not None
     assert [c.id for c in found.config.connections] == ["b"]
     assert found.config.routes[0].connections == ("a", "b")
-    assert found.problems == (
+    assert found.config.provided == {"openai"} and found.problems == ()
+    assert found.warnings == (
         "o.yaml:2:36: connection 'a' is left out: environment variable GONE is not set. "
         "Set it before the proxy starts.",
     )
@@ -222,8 +223,8 @@ def test_key_files_are_named_and_a_readable_one_gets_a_warning(tmp_path: Path) -
     )
     found = read(text, folder=tmp_path)
     assert found.files == (path, tmp_path / "gone")
-    assert found.warnings == (f"o.yaml:2:36: the file {path} can be read by others. Run: chmod 600 {path}",)
-    assert len(found.problems) == 1
+    assert found.warnings[0] == f"o.yaml:2:36: the file {path} can be read by others. Run: chmod 600 {path}"
+    assert "connection 'b' is left out" in found.warnings[1] and found.problems == ()
 
 
 def test_a_bad_environment_variable_is_a_warning() -> None:

@@ -189,7 +189,7 @@ def test_a_new_key_in_a_key_file_is_a_change(desk: Desk) -> None:
     loaded = sources.poll()
     assert loaded is not None
     assert loaded.config.connections == ()
-    assert "connection 'a' is left out" in loaded.problems[0]
+    assert "connection 'a' is left out" in loaded.warnings[0]
     desk.write(key, "back")
     loaded = sources.poll()
     assert loaded is not None

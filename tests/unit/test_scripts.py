@@ -154,6 +154,8 @@ case "$*" in
         ;;
     *"-m pip"*)
         echo "pip ${*#*install }" >> "$DIARY"
+        echo "Collecting a"
+        echo "Requirement already satisfied: b"
         if [ -n "${PIP_SAYS:-}" ]; then echo "$PIP_SAYS"; exit 1; fi
         ;;
     *"import sys, pip"*) echo 3.13.0 ;;
@@ -189,6 +191,16 @@ def test_dev_installs_the_group_and_is_enough_for_a_plain_setup(diary) -> None:
     assert diary("--dev") == ["venv", "pip pip>=25.1", "pip --editable . --group dev"]
     assert diary("--dev") == []
     assert diary() == []
+
+
+def test_installing_shows_what_for_and_a_dot_for_every_package(setup, diary, tmp_path: Path) -> None:
+    """`diary` puts the stand-in in place."""
+    variables = {"DIARY": str(tmp_path / "diary"), "PIP_SAYS": ""}
+    first = setup(**variables).stderr.splitlines()
+    assert first[0].startswith("setup: making .venv with ")
+    assert first[1:] == ["setup: installing into .venv; the first time takes about a minute ."]
+    assert setup("--dev", **variables).stderr == "setup: installing what the tests and the demo need ..\n"
+    assert setup("--dev", **variables).stderr == ""
 
 
 def test_plain_setup_is_not_enough_for_dev(diary) -> None:

@@ -54,9 +54,16 @@ def ids(
     own: Target | None = OWN,
     routes: tuple[Route, ...] = (),
     own_credential: OwnCredential = "last",
+    provided: frozenset[str] = frozenset(),
 ) -> list[str]:
     found = targets_for(
-        call, own, connections=connections, routes=routes, providers=PROVIDERS, own_credential=own_credential
+        call,
+        own,
+        connections=connections,
+        routes=routes,
+        providers=PROVIDERS,
+        own_credential=own_credential,
+        provided=provided,
     )
     return [target.connection.id for target in found]
 
@@ -114,7 +121,16 @@ def test_a_route_decides_alone_and_in_its_own_order() -> None:
 
 
 def test_a_route_with_nothing_usable_falls_back_to_the_clients_own_credential() -> None:
-    assert ids(routes=(Route(provider="*", model="*", connections=("gone",)),)) == ["client:abc"]
+    routes = (Route(provider="*", model="*", connections=("gone",)),)
+    assert ids(routes=routes) == ["client:abc"]
+    assert ids(routes=routes, own_credential="never") == []
+
+
+def test_never_holds_also_when_no_connection_can_be_used() -> None:
+    """The operator's word: a key that is missing today must not send the client's own key instead."""
+    assert ids(own_credential="never", provided=frozenset({"openai"})) == []
+    assert ids(own_credential="never", provided=frozenset({"anthropic"})) == ["client:abc"]
+    assert ids(own_credential="last", provided=frozenset({"openai"})) == ["client:abc"]
 
 
 def test_a_provider_that_went_away_or_needs_a_base_url_gives_no_target() -> None:
