@@ -22,6 +22,8 @@ from omniroute_addon.model import Kind, Scope
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "src" / "omniroute_addon"
+_EXAMPLE = re.compile(r"(?:^    .*\n)(?:^(?:    .*)?\n)*", re.MULTILINE)
+"""An indented block of a docstring."""
 _PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -45,6 +47,10 @@ def signature(hook: Callable[..., Any]) -> str:
     return f"{hook.__name__}{inspect.signature(hook)}".replace("'", "")
 
 
+def _fenced(example: re.Match[str]) -> str:
+    return f"```python\n{inspect.cleandoc(example[0])}\n```\n"
+
+
 def hooks() -> str:
     from omniroute_addon import hookspecs
     from omniroute_addon.plugin_host import HOOKS
@@ -60,7 +66,8 @@ def hooks() -> str:
         if stage != shown:
             parts.append(f"## {stage}")
             shown = stage
-        parts.append(f"### `{name}`\n\n```python\n{signature(hook)}\n```\n\n{inspect.getdoc(hook)}")
+        told = _EXAMPLE.sub(_fenced, f"{inspect.getdoc(hook)}\n").strip()
+        parts.append(f"### `{name}`\n\n```python\n{signature(hook)}\n```\n\n{told}")
     return "\n\n".join(parts)
 
 
@@ -332,16 +339,19 @@ def header_names() -> set[str]:
 
 
 def exclusion_labels() -> set[str]:
-    """Every label that an `Exclusion` is made with."""
+    """Every label that an `Exclusion` is made with: a text, or a constant of the same file. Raises KeyError for others."""
     found: set[str] = set()
     for file in sources():
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), file)):
+        tree = ast.parse(file.read_text(encoding="utf-8"), file)
+        constants = {
+            ast.unparse(node.targets[0]): node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Exclusion":
-                found |= {
-                    keyword.value.value
-                    for keyword in node.keywords
-                    if keyword.arg == "label" and isinstance(keyword.value, ast.Constant)
-                }
+                values = (keyword.value for keyword in node.keywords if keyword.arg == "label")
+                found |= {str(v.value if isinstance(v, ast.Constant) else constants[ast.unparse(v)]) for v in values}
     return found
 
 

@@ -119,7 +119,7 @@ def exclude(call: ModelCall, targets: Sequence[Target], now: float) -> Sequence[
     """Say which targets may not be used now, why, and until when. All answers are merged.
 
     Asked before every choice of a target, so also between two attempts of one call. The client's own credential, when
-    it is the only target, is sent even if excluded (`spec/README.md`, rule 4).
+    it is the only target, is sent even if excluded: a request never ends worse than it would without the proxy.
 
         @hookimpl
         def exclude(call, targets, now):
@@ -237,9 +237,11 @@ def failed(call: ModelCall, story: Story, now: float) -> None:
 def succeeded(call: ModelCall, attempt: Attempt, now: float) -> None:
     """Remember a success. Everybody is told, once, when the answer has ended well (not when it was committed).
 
-    @hookimpl
-    def succeeded(call, attempt, now):
-        streak.pop(attempt.target.connection.id, None)
+    Not called for an answer that broke on its way to the client: that is `failed`.
+
+        @hookimpl
+        def succeeded(call, attempt, now):
+            streak.pop(attempt.target.connection.id, None)
     """
 
 

@@ -105,6 +105,20 @@ def test_every_link_leads_somewhere(name: str) -> None:
     assert [link for link in links if not (DOCUMENTS[name].parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_ids_of_requirements_are_explained_where_they_stand(name: str) -> None:
+    ids = re.search(r"\b(?:[A-Z]{2}-\d+|A\d\d)\b", text(name))
+    explained = text(name).find("name requirements of this project's specification")
+    assert ids is None or explained >= 0
+    assert "spec/" not in text(name)
+
+
+def test_every_example_of_a_hook_is_a_code_block() -> None:
+    outside = re.sub(r"```python\n.*?```", "", text("docs/hooks.md"), flags=re.DOTALL)
+    assert "@hookimpl" not in outside
+    assert text("docs/hooks.md").count("```python\n@hookimpl\n") == len(HOOKS) - 1  # `stop` needs none
+
+
 # ---------------------------------------------------------------- the examples work
 
 
