@@ -8,35 +8,21 @@ What a table shows comes from the code that uses it, so a table cannot be wrong,
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
-from omniroute_addon.model import Kind, Scope
+from docs_parts import rule_tables
+from docs_parts.tables import code, table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PACKAGE = ROOT / "src" / "omniroute_addon"
 _EXAMPLE = re.compile(r"(?:^    .*\n)(?:^(?:    .*)?\n)*", re.MULTILINE)
 """An indented block of a docstring."""
 _PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def table(headers: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table; cells may hold anything but line breaks."""
-    lines = [list(headers)]
-    lines.append(["---"] * len(lines[0]))
-    lines += [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def code(text: object) -> str:
-    return f"`{text}`" if str(text) else ""
 
 
 # ---------------------------------------------------------------- hooks
@@ -179,121 +165,6 @@ def pack_fields() -> str:
     return _fields(PackFile)
 
 
-def _shape(hint: Any) -> str:
-    """What may be written for a rule's field, in few words."""
-    from omniroute_addon.verdicts import schema, schema_values
-
-    named = {
-        schema.Conditions: "conditions",
-        schema_values.Codes: "word or list",
-        schema_values.Names: "word or list",
-        schema_values.Phrases: "phrase or list",
-        schema_values.Seconds: "seconds, `500ms`, `60s`, `5m`, `6h`, `30d`",
-        schema_values.Statuses: "status or list",
-        schema_values.Reason: "[reason](reasons.md#reasons)",
-        Kind: "[kind](reasons.md#kinds-what-an-answer-means)",
-        Scope: "[scope](reasons.md#scopes-whom-it-says-something-about)",
-        bool: "`true` or `false`",
-        int: "whole number",
-        float: "number",
-        str: "text",
-    }
-    if hint in named:
-        return named[hint]
-    if get_origin(hint) is Annotated:
-        return _shape(get_args(hint)[0])
-    if get_origin(hint) is Literal:
-        return ", ".join(code(str(choice).lower()) for choice in get_args(hint))
-    choices = [choice for choice in get_args(hint) if choice is not type(None)]
-    if get_origin(hint) is dict:
-        return "mapping"
-    if get_origin(hint) is list:
-        inner = _shape(choices[0])
-        return f"{inner} or list" if get_origin(choices[0]) is Literal else "list"
-    if get_origin(hint) in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_shape(choice) for choice in choices))
-    return "mapping"
-
-
-def _rule_fields(model: Any) -> str:
-    """Name, shape and meaning of every field of a part of a rule."""
-    hints = get_type_hints(model, include_extras=True)
-    return table(
-        ("key", "value", "meaning"),
-        (
-            (code(field.alias or name), _shape(hints[name]), (field.description or "").replace("\n", " "))
-            for name, field in model.model_fields.items()
-        ),
-    )
-
-
-def rule_conditions() -> str:
-    from omniroute_addon.verdicts.schema import When
-
-    return _rule_fields(When)
-
-
-def rule_value_tests() -> str:
-    from omniroute_addon.verdicts.schema import ValueTest
-
-    return _rule_fields(ValueTest)
-
-
-def rule_restate() -> str:
-    from omniroute_addon.verdicts.schema import RestateRule
-
-    return _rule_fields(RestateRule)
-
-
-def rule_classify() -> str:
-    from omniroute_addon.verdicts.schema import ClassifyRule
-
-    return _rule_fields(ClassifyRule)
-
-
-def rule_examples() -> str:
-    from omniroute_addon.verdicts.schema import Example
-
-    return _rule_fields(Example)
-
-
-def rule_expect() -> str:
-    from omniroute_addon.verdicts.schema import Expect
-
-    return _rule_fields(Expect)
-
-
-def phrases() -> str:
-    """The table at the head of the module that finds them."""
-    from omniroute_addon.verdicts import text_match
-
-    lines = (text_match.__doc__ or "").splitlines()
-    return "\n".join(line for line in lines if line.startswith("|"))
-
-
-def kind_defaults() -> str:
-    from omniroute_addon.verdicts.kinds import BY_KIND
-
-    def yes(value: bool) -> str:
-        return "yes" if value else "no"
-
-    return table(
-        ("kind", "scope", "retry_other", "terminal", "retry_same", "breaker", "reason"),
-        (
-            (
-                code(kind),
-                code(row.scope),
-                yes(row.retry_other),
-                yes(row.terminal),
-                yes(row.retry_same),
-                "by its status" if row.upstream_fault else "no",
-                code(row.reason),
-            )
-            for kind, row in BY_KIND.items()
-        ),
-    )
-
-
 def connection_fields() -> str:
     from omniroute_addon.config_schema import ConnectionFile
 
@@ -312,49 +183,6 @@ def codes() -> str:
     return table(("code", "sentence"), ((code(name), sentence) for name, sentence in CODES.items()))
 
 
-# ---------------------------------------------------------------- names that only the source knows
-
-
-def _constants(pattern: str, files: Iterable[Path]) -> set[str]:
-    """Whole string and bytes constants that match, docstrings aside."""
-    found: set[str] = set()
-    for file in files:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), file)):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
-                text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
-                if re.fullmatch(pattern, text):
-                    found.add(text)
-    return found
-
-
-def sources() -> list[Path]:
-    """Every Python file that runs inside the proxy."""
-    own = [p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in ("cli", "testing")]
-    return [*own, *(ROOT / "plugins").glob("*.py")]
-
-
-def header_names() -> set[str]:
-    """Every header of ours that the proxy reads or writes."""
-    return _constants(r"x-omniroute-[a-z-]*[a-z]", sources())
-
-
-def exclusion_labels() -> set[str]:
-    """Every label that an `Exclusion` is made with: a text, or a constant of the same file. Raises KeyError for others."""
-    found: set[str] = set()
-    for file in sources():
-        tree = ast.parse(file.read_text(encoding="utf-8"), file)
-        constants = {
-            ast.unparse(node.targets[0]): node.value.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Exclusion":
-                values = (keyword.value for keyword in node.keywords if keyword.arg == "label")
-                found |= {str(v.value if isinstance(v, ast.Constant) else constants[ast.unparse(v)]) for v in values}
-    return found
-
-
 # ---------------------------------------------------------------- writing
 
 
@@ -363,18 +191,18 @@ PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "connection-fields": connection_fields,
     "hooks": hooks,
-    "kind-defaults": kind_defaults,
+    "kind-defaults": rule_tables.kind_defaults,
     "options": options,
     "pack-fields": pack_fields,
-    "phrases": phrases,
+    "phrases": rule_tables.phrases,
     "providers": providers,
     "route-fields": route_fields,
-    "rule-classify": rule_classify,
-    "rule-conditions": rule_conditions,
-    "rule-examples": rule_examples,
-    "rule-expect": rule_expect,
-    "rule-restate": rule_restate,
-    "rule-value-tests": rule_value_tests,
+    "rule-classify": rule_tables.rule_classify,
+    "rule-conditions": rule_tables.rule_conditions,
+    "rule-examples": rule_tables.rule_examples,
+    "rule-expect": rule_tables.rule_expect,
+    "rule-restate": rule_tables.rule_restate,
+    "rule-value-tests": rule_tables.rule_value_tests,
     "settings": settings,
     "traits": traits,
 }

@@ -87,6 +87,8 @@ def score(file: Path, as_json: bool, files: Files) -> None:
     from omniroute_addon.verdicts.corpus import load_corpus
     from omniroute_addon.verdicts.score import score as score_cases
 
+    from .score_tables import score_tables
+
     _, packs, book = _loaded(files)
     report = score_cases(load_corpus(file), book, packs)
     if as_json:
@@ -95,7 +97,7 @@ def score(file: Path, as_json: bool, files: Files) -> None:
     click.echo(f"Cases: {report['cases']}\n")
     for title, part in (("provider known", report), ("provider not known", report["without_provider"])):
         click.echo(f"== {title}: {part['weighted']:.1%} of all fields right, debatable cases at half weight\n")
-        click.echo(_score_tables(part))
+        click.echo(score_tables(part))
 
 
 @rules.command(short_help="Say what an answer means, and which rule says so.")
@@ -279,28 +281,3 @@ def _outcome(missed: str | None) -> str:
     if missed is None:
         return "decides"
     return "vetoed by `unless`" if missed == "unless" else f"`{missed}` does not hold"
-
-
-def _score_tables(part: dict[str, Any]) -> str:
-    from tabulate import tabulate
-
-    def percent(share: float) -> str:
-        return f"{share:.1%}"
-
-    columns = ("strict", "lenient", "macro_strict", "macro_lenient")
-    fields = [(name, *(percent(row[c]) for c in columns)) for name, row in part["fields"].items()]
-    blocks = [tabulate(fields, headers=("field", *(c.replace("_", " ") for c in columns)), tablefmt="plain")]
-    names = ("kind", "scope", "retry_other", "terminal", "retry_after_s", "breaker")
-    for key, title in (("per_kind", "kind"), ("per_provider", "provider")):
-        flawed = {group: row for group, row in part[key].items() if any(row[name]["strict"] < 1 for name in names)}
-        rows = [
-            (group, row["cases"], *(f"{percent(row[n]['strict'])} {percent(row[n]['lenient'])}" for n in names))
-            for group, row in flawed.items()
-        ]
-        heading = (
-            f"Strict and lenient shares by {title}; all fields of the other {len(part[key]) - len(rows)} are right:"
-        )
-        blocks.append(f"{heading}\n\n{tabulate(rows, headers=(title, 'cases', *names), tablefmt='plain')}")
-    costly = [(name.replace("_", " "), len(ids), "\n".join(ids) or "-") for name, ids in part["costly"].items()]
-    blocks.append(tabulate(costly, headers=("costly mistake", "count", "cases"), tablefmt="plain"))
-    return "\n\n".join(blocks) + "\n"
