@@ -1,7 +1,7 @@
 """How long an attempt may take, phase by phase. Pure figures; `watch.py` asks, `stream.py` wakes it.
 
 A deadline ends an attempt only where something else could be tried: a client with one credential is never worse off than
-without us (`spec/README.md`, rule 4). For such a call a late stream is released instead of failed, and only the absolute
+without us (first, do no harm). For such a call a late stream is released instead of failed, and only the absolute
 ceiling of an attempt (`ST-39`) and, once it streams, the idle timer apply.
 """
 

@@ -2,13 +2,14 @@
 
 For every hook mitmproxy walks all of its ~35 addons, each through two generators, a context manager and a coroutine,
 and then walks them again for `update`. Hardly any of them listens: a request costs eight walks, nearly half of its
-CPU. `install` puts two methods in front of one manager's own. They find the listeners with C-level passes of `getattr`
-over the chain (some 7 µs) and hand only those to the manager's machinery.
+CPU. `install` puts two methods in front of one manager's own. They find the listeners and hand only those to the
+manager's machinery.
 
-Nothing is remembered between two events, so nothing can be out of date: an addon that is added, removed or reloaded, a
-handler that is set on an instance or a class later, a list of sub-addons that changes: the next event sees them, as in
-mitmproxy. A tree of sub-addons is walked lazily by mitmproxy's own `_iter_hooks`, so a `configure` that changes its own
-`addons` reaches the new ones in the same event. Errors go through mitmproxy's own `safecall`.
+What mitmproxy's own addons listen to is remembered by event, until an addon is added, removed or reloaded. All others
+are looked at for every event: a handler that is set on one of them later, on the instance or the class, and a list of
+sub-addons that changes are seen by the next event, as in mitmproxy. A tree of sub-addons is walked lazily by mitmproxy's
+own `_iter_hooks`, so a `configure` that changes its own `addons` reaches the new ones in the same event. Errors go
+through mitmproxy's own `safecall`.
 
 One thing differs: when a synchronous handler gives a handler to a top-level addon further down the chain that did not
 listen before, that one is asked from the next event on. (After a handler that was awaited, and after an addon was
@@ -26,8 +27,7 @@ import inspect
 import io
 import logging
 import tokenize
-from collections.abc import Callable, Sequence
-from itertools import compress, repeat
+from collections.abc import Callable
 
 from mitmproxy import addonmanager, exceptions, hooks
 from mitmproxy.addonmanager import AddonManager
@@ -51,12 +51,13 @@ def install(master: Master) -> Callable[[], None] | None:
     if strange:
         logger.info("Fast hook dispatch stays off: %s. Everything works, mitmproxy's own dispatch is used.", strange)
         return None
+    listeners = _Listeners()
 
     async def invoke_addon(event: hooks.Hook) -> None:
         # Stands in for `trigger_event`. Its name: `safecall` cuts tracebacks at the frame that is called so, in order
         # that an addon's author sees only their own; and one coroutine less per listener is felt.
         chain, name = manager.chain, event.name
-        places = _listeners(chain, name)
+        places = listeners.places(chain, name)
         if not places:
             return
         size = len(chain)
@@ -77,11 +78,11 @@ def install(master: Master) -> Callable[[], None] | None:
                     raise
             if waited or len(chain) != size:
                 size = len(chain)
-                places = _listeners(chain, name, start=place + 1)
+                places = listeners.places(chain, name, start=place + 1)
 
     def trigger(event: hooks.Hook) -> None:
         chain = manager.chain
-        places = _listeners(chain, event.name)
+        places = listeners.places(chain, event.name)
         size = len(chain)
         while places:
             place = places.pop()
@@ -92,7 +93,7 @@ def install(master: Master) -> Callable[[], None] | None:
                 return
             if len(chain) != size:
                 size = len(chain)
-                places = _listeners(chain, event.name, start=place + 1)
+                places = listeners.places(chain, event.name, start=place + 1)
 
     def uninstall() -> None:
         for name, ours in (("trigger_event", invoke_addon), ("trigger", trigger)):
@@ -104,20 +105,41 @@ def install(master: Master) -> Callable[[], None] | None:
     return uninstall
 
 
-def _listeners(chain: Sequence[object], name: str, start: int = 0) -> list[int]:
-    """Places in the chain, from `start`, that may have something to call; last first.
+class _Listeners:
+    """Where in the chain somebody may have something to call.
 
-    Those with a handler, and those with sub-addons, for `_iter_hooks` to look into when it is their turn.
+    Remembered is only what mitmproxy's own addons listen to: their handlers are methods of classes that nobody changes.
+    Everybody else is looked at for every event, and so are those with sub-addons, for `_iter_hooks` to look into when it is
+    their turn. A chain that changes is looked through anew.
     """
-    addons = chain[start:] if start else chain
-    places = range(start, len(chain))
-    try:
-        found = [*compress(places, map(getattr, addons, repeat(name), repeat(None)))]
-        found += [place for place in compress(places, map(hasattr, addons, repeat("addons"))) if place not in found]
-        found.sort(reverse=True)
-        return found
-    except Exception:  # noqa: BLE001 - an addon's property raised; asking everybody logs it, and with the right addon
-        return [*reversed(places)]
+
+    def __init__(self) -> None:
+        self._chain: list[object] = []
+        self._loose: list[int] = []
+        self._settled: dict[str, list[int]] = {}
+
+    def places(self, chain: list[object], name: str, start: int = 0) -> list[int]:
+        """Places from `start`, last first."""
+        try:
+            if self._chain != chain:  # compares by identity first: no addon's own `==` is asked while nothing changed
+                self._begin(chain)
+            found = self._settled.get(name)
+            if found is None:
+                loose = set(self._loose)
+                found = [i for i, addon in enumerate(chain) if i not in loose and getattr(addon, name, None)]
+                self._settled[name] = found
+            own = [i for i in self._loose if getattr(chain[i], name, None) or hasattr(chain[i], "addons")]
+        except Exception:  # noqa: BLE001 - an addon's property raised; asking everybody logs it, and with the right addon
+            return [*range(len(chain) - 1, start - 1, -1)]
+        return sorted((place for place in (*found, *own) if place >= start), reverse=True)
+
+    def _begin(self, chain: list[object]) -> None:
+        self._loose = [i for i, addon in enumerate(chain) if not _is_mitmproxys(addon)]
+        self._chain, self._settled = [*chain], {}
+
+
+def _is_mitmproxys(addon: object) -> bool:
+    return type(addon).__module__.startswith("mitmproxy.addons.") and not hasattr(addon, "addons")
 
 
 def _strangeness(manager: AddonManager) -> str:

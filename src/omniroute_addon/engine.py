@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from .consequences import by_status, holds_for_the_address, origin
@@ -32,6 +33,7 @@ from .model import (
     Connection,
     Exclusion,
     ModelCall,
+    Secret,
     Story,
     Target,
     Verdict,
@@ -126,9 +128,7 @@ class Engine:
 
     def _resolve(self, call: ModelCall, incoming: Incoming, host: str, auth: Auth) -> tuple[Target, ...]:
         secret = client_secret(incoming)
-        connection = Connection(
-            id=f"client:{secret.digest}" if secret else "client", provider=call.provider, secret=secret, own=True
-        )
+        connection = _own_connection(call.provider, secret)
         # Without the query, which may hold the credential; by name, so that the provider's own door is known as such.
         name = f"[{host}]" if ":" in host else host
         url = f"{incoming.scheme}://{name}:{incoming.port}{incoming.path.partition('?')[0]}"
@@ -400,3 +400,9 @@ def _let_go(permits: list[Awaitable[None]]) -> None:
 
 def _hint_s(verdict: Verdict) -> float:
     return verdict.retry_after.seconds if verdict.retry_after else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _own_connection(provider: str, secret: Secret | None) -> Connection:
+    """The client's own credential is a connection, too."""
+    return Connection(id=f"client:{secret.digest}" if secret else "client", provider=provider, secret=secret, own=True)

@@ -33,7 +33,7 @@ class Send:
     attempt: Attempt
     outgoing: Outgoing
     alternatives: bool
-    """Something else could be tried, so deadlines may end this attempt (rule 4: do no harm)."""
+    """Something else could be tried, so deadlines may end this attempt (first, do no harm)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

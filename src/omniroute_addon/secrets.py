@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from .model import Secret
@@ -77,6 +78,7 @@ class Vault:
         return secret_of(text), warning
 
 
+@lru_cache(maxsize=1024)
 def secret_of(value: str) -> Secret:
     """A credential with the identity under which it may be shown."""
     digest = hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:12]

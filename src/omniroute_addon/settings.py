@@ -119,7 +119,8 @@ class Settings(Strict):
     retry_pause_ms: int = _ms(500, "Pause before the first try in place; doubles, with jitter.")
     retry_pause_max_ms: int = _ms(8_000, "Longest pause before a try in place.")
     own_credential: Literal["last", "first", "never"] = _setting(
-        "last", "When the client's own credential is tried, next to configured connections."
+        "last",
+        "When the client's own credential is tried beside configured connections; `never` also when none is left.",
     )
     held_body_bytes: int = _setting(
         8_388_608, "Most bytes of an answer that are held before the decision.", ge=65_536, le=268_435_456

@@ -50,6 +50,8 @@ def targets_for(
     credential is the answer: a request never ends worse than without us. Only `never` forbids that, where the operator
     has provided something else: a route, or connections of this provider (`provided`, usable now or not).
     """
+    if not (connections or routes or provided) and own is not None:
+        return (own,)
     route = next((r for r in routes if r.matches(call)), None)
     if route is not None:
         by_id = {c.id: c for c in connections}

@@ -96,8 +96,15 @@ async def _with_rests(proxy: RunningProxy, plugin: Any, held: dict[str, Rest]) -
 
 async def test_a02_a_wait_in_the_body(upstream: FakeUpstream, omniroute_proxy: StartProxy) -> None:
     """A02: usage_limit_reached with resets_in_seconds; a resets_at in the past is ignored."""
-    body = {"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "plus",
-                      "resets_at": 1700000000, "resets_in_seconds": 13872}}
+    body = {
+        "error": {
+            "type": "usage_limit_reached",
+            "message": "The usage limit has been reached",
+            "plan_type": "plus",
+            "resets_at": 1700000000,
+            "resets_in_seconds": 13872,
+        }
+    }
     upstream.script(json_reply(body, status=429))
     proxy = await omniroute_proxy(config=pool(upstream, "a"))
     seen = await ask(proxy, question("openai-responses"))
@@ -123,7 +130,12 @@ async def test_a03_a_capacity_error_leaves_the_account_open(
     upstream: FakeUpstream, omniroute_proxy: StartProxy
 ) -> None:
     """A03, second half."""
-    busy = {"error": {"message": "Selected model is at capacity. Please try a different model.", "code": "model_at_capacity"}}
+    busy = {
+        "error": {
+            "message": "Selected model is at capacity. Please try a different model.",
+            "code": "model_at_capacity",
+        }
+    }
     upstream.script([json_reply(busy, status=503)] * 3 + [openai_chat("fine")], key="sk-a")
     proxy = await omniroute_proxy(config=pool(upstream, "a"))
     await ask(proxy, question(model="m1"))
@@ -148,7 +160,13 @@ async def test_a09_out_of_credits_is_terminal_at_once(
 
 async def test_a10_exhaustion_inside_a_200_body(upstream: FakeUpstream, omniroute_proxy: StartProxy) -> None:
     """A10, first half."""
-    inside = {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}}
+    inside = {
+        "error": {
+            "message": "You exceeded your current quota",
+            "type": "insufficient_quota",
+            "code": "insufficient_quota",
+        }
+    }
     upstream.script(json_reply(inside), key="sk-a")
     answer = openai_chat("fine", stream=False)
     upstream.script(answer, key="sk-b")
@@ -227,8 +245,16 @@ async def test_a16_when_all_are_empty_the_error_is_explicit(
 
 async def test_a16_a_preflight_without_text_is_legitimate(upstream: FakeUpstream, omniroute_proxy: StartProxy) -> None:
     """Wire shapes: max_tokens 1, content [], stop_reason max_tokens."""
-    body = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [], "stop_reason": "max_tokens",
-            "stop_sequence": None, "usage": {"input_tokens": 8, "output_tokens": 1}}
+    body = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "c",
+        "content": [],
+        "stop_reason": "max_tokens",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 8, "output_tokens": 1},
+    }
     upstream.script(json_reply(body))
     proxy = await omniroute_proxy(config=pool(upstream, "a", "b", provider="anthropic"))
     seen = await ask(proxy, question("anthropic-messages", stream=False, more={"max_tokens": 1}))
@@ -265,7 +291,9 @@ async def test_a21_a_bad_request_is_forwarded_once_and_touches_nobody(
     status: int, upstream: FakeUpstream, omniroute_proxy: StartProxy
 ) -> None:
     """A21: byte-identical, no state change on three accounts."""
-    text = {400: "Invalid value for 'messages[0].role'", 413: "Request Entity Too Large", 422: "Unprocessable Entity"}[status]
+    text = {400: "Invalid value for 'messages[0].role'", 413: "Request Entity Too Large", 422: "Unprocessable Entity"}[
+        status
+    ]
     bad = error("openai-chat", status, text, code="invalid_request_error")
     upstream.script(bad)
     proxy = await omniroute_proxy(config=pool(upstream, "a", "b", "c"))

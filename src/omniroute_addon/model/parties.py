@@ -115,4 +115,4 @@ class Connection:
     allow_insecure: bool = False
     """Operator's consent to send the credential over plain HTTP or unverified TLS to a host that is not loopback."""
     own: bool = False
-    """The client's own credential: never terminal, never refused locally (`spec/README.md`, rule 4)."""
+    """The client's own credential: never terminal, never refused locally (first, do no harm)."""

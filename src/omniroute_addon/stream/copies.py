@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from copy import copy
 
 from mitmproxy import http
 from mitmproxy.options import Options
@@ -61,27 +62,20 @@ def show_target(request: http.Request, out: Outgoing, target: Target, *, own_bod
 
 
 def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
-    """The copy that carries the credential. Built anew: `Request.copy` takes the long way through a serialised state."""
+    """The copy that carries the credential. `Request.copy` and `Request()` check every field's type: a long way round."""
     headers, authority = out.headers, shown.authority
     if shown.is_http2 or shown.is_http3:
         headers = tuple((name, value) for name, value in headers if name.lower() != b"host")
         authority = authority or out.authority
     fields = http.Headers()
     fields.fields = headers
-    return http.Request(
-        host=out.host,
-        port=out.port,
-        method=shown.data.method,
-        scheme=out.scheme.encode(),
-        authority=authority.encode("idna" if not authority.isascii() else "ascii"),
-        path=out.path.encode("utf-8", "surrogateescape"),
-        http_version=shown.data.http_version,
-        headers=fields,
-        content=out.body,
-        trailers=None,
-        timestamp_start=shown.timestamp_start,
-        timestamp_end=shown.timestamp_end,
-    )
+    wire, data = http.Request.__new__(http.Request), copy(shown.data)
+    data.host, data.port, data.scheme = out.host, out.port, out.scheme.encode()
+    data.path = out.path.encode("utf-8", "surrogateescape")
+    data.authority = authority.encode("idna" if not authority.isascii() else "ascii")
+    data.headers, data.content, data.trailers = fields, out.body, None
+    wire.data = data
+    return wire
 
 
 def proxy_login(options: Options) -> str:
