@@ -92,14 +92,17 @@ def _values(field: Any) -> str:
     bounds = {name: getattr(m, name) for m in field.metadata for name in ("ge", "le") if hasattr(m, name)}
     if bounds.get("le") is not None:
         return f"{bounds.get('ge', 0):,} … {bounds['le']:,}"
-    return {bool: "`true` or `false`", int: "whole number"}.get(field.annotation, "list of names")
+    if get_origin(field.annotation) is dict:
+        return "mapping"
+    words = {bool: "`true` or `false`", bool | None: "`true` or `false`", list[str]: "list of names"}
+    return words.get(field.annotation, "list of numbers")
 
 
 def settings() -> str:
     from omniroute_addon.settings import rows
 
     def default(value: Any) -> str:
-        return code(str(value).lower() if isinstance(value, bool) else value)
+        return "" if value is None else code(str(value).lower() if isinstance(value, bool) else value)
 
     return table(
         ("setting", "default", "values", "meaning", "environment"),
