@@ -9,7 +9,9 @@ What a mechanism may count on:
 * `get` and `scan` read memory, so they may be called in every hook. Values are plain JSON mappings; treat them as frozen.
 * `update` is atomic: the function sees the latest value and its answer is in force when `update` returns. None deletes.
 * All `update`s inside one `with store.transaction():` reach the disk together or not at all (`FC-92`).
-* A table with `keep=True` survives a restart; what was written in the last second before a crash may be lost.
+* A table with `keep=True` survives a restart; what was written in the last second before a crash may be lost. What must not
+  be lost (a setting that a person made) is confirmed to the person only after `flush`.
+* What is not JSON is refused with TypeError, and nothing has changed. An exception inside a transaction takes all of it back.
 * `subscribe` tells of changes that others made (several proxies sharing a store); our own come back as well.
 * Nothing raises because of a disk: memory stays right, the trouble is logged once and shown by `trouble`.
 
@@ -23,7 +25,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 Value = Mapping[str, Any]
-"""JSON: text keys; text, numbers, booleans, None, lists and mappings as values."""
+"""JSON: text keys; text, numbers, booleans, None, lists (no tuples) and mappings as values. Numbers are finite and 64 bits.
+
+What the store hands out is read-only: `{**old, "level": 1}` makes a new one, `dict(value)` is what `json.dumps` takes."""
 Change = Callable[[Value | None], Value | None]
 Listener = Callable[[str, Value | None], None]
 """Called with key and new value (None: deleted), on the event loop's thread."""
@@ -40,7 +44,10 @@ class Table(Protocol):
         ...
 
     def update(self, key: str, change: Change) -> Value | None:
-        """Replace the value by what `change` makes of it; None deletes. Returns the new value."""
+        """Replace the value by what `change` makes of it; None deletes. Returns the new value.
+
+        A `change` that returns the very object it was given changes nothing and tells nobody.
+        """
         ...
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, Value]]:
@@ -48,7 +55,26 @@ class Table(Protocol):
         ...
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Be told of every change; returns the function that ends it."""
+        """Be told of every change, after its transaction; returns the function that ends it."""
+        ...
+
+
+class Journal(Protocol):
+    """What happened, for a bounded time and size: the oldest goes first. Survives a restart; not part of transactions."""
+
+    @property
+    def name(self) -> str: ...
+
+    def append(self, value: Value) -> None:
+        """Add an entry. Its field `id` (text) is what `find` looks for; an older entry of the same id is replaced."""
+        ...
+
+    def recent(self, limit: int = 20) -> list[Value]:
+        """The newest entries, newest first."""
+        ...
+
+    def find(self, id: str) -> Value | None:
+        """The entry with this id, or None."""
         ...
 
 
@@ -72,7 +98,11 @@ class Store(Protocol):
     """See the module's text."""
 
     def table(self, name: str, *, keep: bool = False) -> Table:
-        """The mechanism's table; the same object for the same name."""
+        """The mechanism's table; the same object for the same name. `keep` stays on once anybody asked for it."""
+        ...
+
+    def journal(self, name: str, *, keep_s: float, keep_bytes: int) -> Journal:
+        """The journal of this name; the same object each time, with the latest bounds. Size is that of the entries as JSON."""
         ...
 
     @property
@@ -85,6 +115,10 @@ class Store(Protocol):
     @property
     def trouble(self) -> str:
         """What is wrong with the disk, one sentence; empty when nothing is."""
+        ...
+
+    def flush(self) -> bool:
+        """Write now and wait; True when all that was changed before is on the disk. Blocks: call it off the event loop."""
         ...
 
     def close(self) -> None:
