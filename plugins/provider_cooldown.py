@@ -160,7 +160,8 @@ class ProviderCooldown:
 
     def status(self, now: float) -> list[Mapping[str, Any]]:
         """What cools now, as the API shows it."""
-        now_ms, shown = round(now * 1000), []
+        now_ms = round(now * 1000)
+        shown: list[Mapping[str, Any]] = []
         for key, value in self.table.scan():
             provider, _, connection = key.partition(":")
             if connection:

@@ -190,6 +190,22 @@ def codes() -> str:
     return table(("code", "sentence"), ((code(name), sentence) for name, sentence in CODES.items()))
 
 
+# ---------------------------------------------------------------- circuit breaker
+
+
+def breaker_diagram() -> str:
+    from omniroute_addon.breaker.diagram import mermaid
+
+    return f"```mermaid\n{mermaid()}\n```"
+
+
+def breaker_table() -> str:
+    from omniroute_addon.breaker.diagram import rows
+
+    headers = ("state", "event", "next state", "counters", "reason")
+    return table(headers, ((code(a), b, code(c), d, code(e)) for a, b, c, d, e in rows()))
+
+
 # ---------------------------------------------------------------- names that only the source knows
 
 
@@ -234,6 +250,8 @@ def exclusion_labels() -> set[str]:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "breaker-diagram": breaker_diagram,
+    "breaker-table": breaker_table,
     "codes": codes,
     "commands": commands,
     "connection-fields": connection_fields,
