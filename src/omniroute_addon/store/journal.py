@@ -23,6 +23,11 @@ class Entry:
     at: float
     text: str
 
+    @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return len(self.text) if self.text.isascii() else len(self.text.encode("utf-8", "surrogatepass"))
+
 
 class MemoryJournal:
     """`Journal` in memory; `record` hears of every entry that is kept and of every one that is dropped (None)."""
@@ -62,7 +67,7 @@ class MemoryJournal:
         """Put what is known from before in front of what happened since."""
         with self._lock:
             self._entries = OrderedDict({**dict(stored), **self._entries})
-            self._bytes = sum(len(entry.text) for entry in self._entries.values())
+            self._bytes = sum(entry.size for entry in self._entries.values())
             self._prune()
 
     def append(self, value: Value) -> None:
@@ -72,7 +77,7 @@ class MemoryJournal:
         with self._lock:
             self._drop(id)
             self._entries[id] = entry
-            self._bytes += len(entry.text)
+            self._bytes += entry.size
             self._record(self.name, id, entry)
             self._prune()
 
@@ -100,4 +105,4 @@ class MemoryJournal:
     def _drop(self, id: str) -> None:
         entry = self._entries.pop(id, None)
         if entry is not None:
-            self._bytes -= len(entry.text)
+            self._bytes -= entry.size

@@ -114,22 +114,28 @@ class _Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        told: list[tuple[MemoryTable, str, Value | None]] = []
         self._depth -= 1
-        if not self._depth and self._before:
-            before, self._before = self._before, {}
-            if kind is None:
-                told = [(table, key, table.get(key)) for table, key in before]
-                kept: Batch = {("value", table.name, key): value for table, key, value in told if table.keep}
-                if kept:
-                    self._record(kept)
-            else:
-                for (table, key), value in before.items():
-                    table.put(key, value)
+        if self._depth or not self._before:
+            self.lock.release()
+            return
+        before, self._before = self._before, {}
+        told: list[tuple[MemoryTable, str, Value | None]] = []
+        if kind is None:
+            kept: Batch = {}
+            for table, key in before:
+                value = table.get(key)
+                if table.keep:
+                    kept["value", table.name, key] = value
+                if table.listeners:
+                    told.append((table, key, value))
+            if kept:
+                self._record(kept)
+        else:
+            for (table, key), value in before.items():
+                table.put(key, value)
         self.lock.release()
         for table, key, value in told:
-            if table.listeners:
-                _tell(table, key, value)
+            _tell(table, key, value)
 
     def remember(self, table: MemoryTable, key: str) -> None:
         """Before a change: what to go back to."""
