@@ -15,7 +15,7 @@ from .figures import Figures
 from .machine import HISTORY, Breaker, Transition, remaining_ms
 from .table import State
 
-_KINDS = frozenset(get_args(FailureKind))
+_KINDS: tuple[str, ...] = get_args(FailureKind)
 
 
 def as_value(provider: str, breaker: Breaker, figures: Figures) -> dict[str, Any]:
