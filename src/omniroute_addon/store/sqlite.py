@@ -58,7 +58,8 @@ class SqliteStore(MemoryStore):
         self._delay_s = delay_s
         self._retry_s = retry_s
         self._pending: Batch = {}
-        self._stored: Stored | None = None  # rows that no table or journal has asked for yet; None: never read
+        self._read = False  # the file, once
+        self._stored = Stored()  # what no table or journal has asked for yet
         self._trouble = ""
         self._logged: set[str] = set()  # sentences of the present trouble that the log has
         self._wake = threading.Condition(self._lock)
@@ -105,10 +106,10 @@ class SqliteStore(MemoryStore):
             self._wake.notify_all()
 
     def _recall(self, name: str) -> Mapping[str, Value]:
-        return self._stored.values.pop(name, {}) if self._stored else {}
+        return self._stored.values.pop(name, {})
 
     def _recall_entries(self, name: str) -> Iterable[tuple[str, Entry]]:
-        return self._stored.entries.pop(name, ()) if self._stored else ()
+        return self._stored.entries.pop(name, ())
 
     # ---------------------------------------------------------------- the worker thread
 
@@ -160,7 +161,7 @@ class SqliteStore(MemoryStore):
     def _write(self) -> None:
         if not self._file.in_place:
             self._file.open()
-            self._meet(self._file.load() if self._stored is None else None)
+            self._meet(None if self._read else self._file.load())
         with self._lock:
             batch, self._pending = self._pending, {}
         if not batch:
@@ -183,7 +184,7 @@ class SqliteStore(MemoryStore):
             if stored is None:
                 self._pending = self._everything() | self._pending
                 return
-            self._stored = stored
+            self._read, self._stored = True, stored
             for name, table in self._tables.items():
                 if table.keep:
                     # What memory changed or deleted itself is still pending: nothing was written before this moment.
@@ -196,16 +197,14 @@ class SqliteStore(MemoryStore):
         aside = self._file.set_aside()
         if aside:
             log.error("%s was corrupt and was set aside as %s; a new file starts from memory", self.path, aside.name)
-            self._stored = self._stored or Stored()
         self._write()
 
     def _everything(self) -> Batch:
         batch = super()._everything()
-        if self._stored:
-            for name, values in self._stored.values.items():
-                batch |= {("value", name, key): value for key, value in values.items()}
-            for name, entries in self._stored.entries.items():
-                batch |= {("entry", name, id): entry for id, entry in entries}
+        for name, values in self._stored.values.items():
+            batch |= {("value", name, key): value for key, value in values.items()}
+        for name, entries in self._stored.entries.items():
+            batch |= {("entry", name, id): entry for id, entry in entries}
         return batch
 
     def _troubled(self, text: str) -> None:

@@ -8,6 +8,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ def test_changes_are_written_by_themselves_as_one_batch(open_store: Open, path: 
     statements.clear()
     with store.transaction():
         for n in range(50):
-            table.update(f"a{n % 5}", lambda old, n=n: {"n": n})
+            table.update(f"a{n % 5}", partial(lambda n, old: {"n": n}, n))
     assert written.wait(10)
     assert [sql.lower() for sql in statements].count("begin immediate") == 1
     assert sum("insert or replace into state" in sql for sql in statements) == 5
@@ -158,6 +159,18 @@ def test_a_journal_survives_a_restart_in_its_order(open_store: Open, clock: Manu
     assert [v["id"] for v in store.journal("explain", keep_s=60, keep_bytes=1000).recent()] == ["d"]
     store.close()
     assert [id for (id,) in rows(store.path, "select id from journal")] == ["d"]
+
+
+def test_an_entry_that_was_replaced_and_dropped_between_two_writes(open_store: Open, clock: ManualClock) -> None:
+    store = open_store()
+    log = store.journal("explain", keep_s=60, keep_bytes=1000)
+    log.append({"id": "a"})
+    assert store.flush()
+    log.append({"id": "a", "again": True})
+    clock.advance(60)
+    assert log.find("a") is None
+    assert store.flush()
+    assert rows(store.path, "select id from journal") == []
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="no file modes")

@@ -54,9 +54,11 @@ class Failing:
 
     def __init__(self) -> None:
         self.code = 0
+        self.connections = 0
 
     def __call__(self, path: Path) -> sqlite3.Connection:
         failing = self
+        self.connections += 1
 
         class Connection(sqlite3.Connection):
             def executemany(self, *arguments: object) -> sqlite3.Cursor:
@@ -258,6 +260,7 @@ def test_corrupt_pages_at_the_start(open_store: Open, path: Path) -> None:
 def test_corrupt_while_it_runs_loses_nothing(open_store: Open, path: Path, clock: ManualClock) -> None:
     store = open_store()
     store.table("of_nobody", keep=True).update("x", lambda old: {"n": 9})
+    store.journal("of_nobody", keep_s=60, keep_bytes=1000).append({"id": "r0"})
     put(store, "a")
     store.close()
     failing = Failing()
@@ -283,6 +286,7 @@ def test_corrupt_while_it_runs_loses_nothing(open_store: Open, path: Path, clock
     store.close()
     store = open_store()
     assert store.journal("explain", keep_s=60, keep_bytes=1000).find("r1") == {"id": "r1"}
+    assert store.journal("of_nobody", keep_s=60, keep_bytes=1000).find("r0") == {"id": "r0"}
 
 
 def test_corrupt_twice_in_a_second_keeps_both(open_store: Open, path: Path) -> None:
@@ -359,6 +363,7 @@ def test_a_disk_that_goes_and_comes_back(open_store: Open, path: Path, said: lis
     assert store.flush()
     assert stored(path) == {"a": '{"n":1}', "b": '{"n":1}', "c": '{"n":1}'}
     assert len(said) == 2
+    assert failing.connections == 4, "each try takes a new connection: the old one may be of a disk that is gone"
 
 
 def test_trouble_that_changes_its_face_is_said_once_each(open_store: Open, path: Path, said: list[str]) -> None:
@@ -374,12 +379,13 @@ def test_trouble_that_changes_its_face_is_said_once_each(open_store: Open, path:
     put(store, "b")
     assert store.flush() is False
     assert ["full" in text for text in said] == [True, False, False, True]
+    assert failing.connections == 1, "a connection that only has to wait is kept"
 
 
 def test_a_mistake_of_ours_does_not_end_the_worker(open_store: Open, path: Path, said: list[str]) -> None:
     store = open_store()
     write = store._file.write
-    store._file.write = lambda batch: {}[batch]  # type: ignore[method-assign,assignment,index]
+    store._file.write = lambda batch: {}[batch]  # type: ignore[method-assign,index]
     put(store, "a")
     assert store.flush() is False
     assert store.trouble == f"{path} could not be written (TypeError). State is kept in memory only."

@@ -166,7 +166,7 @@ def test_subscribers_hear_of_every_change_until_they_end_it(store: Store) -> Non
 def test_a_listener_that_fails_is_logged_and_harms_nobody(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     table = store.table("breaker")
     heard: list[str] = []
-    table.subscribe(lambda key, value: {}[key])
+    table.subscribe(lambda key, value: void(1 // 0))
     table.subscribe(lambda key, value: heard.append(key))
     assert table.update("glm", lambda old: {"a": 1}) == {"a": 1}
     assert heard == ["glm"]
@@ -211,6 +211,8 @@ def test_FC_92_an_exception_takes_back_the_whole_transaction(store: Store) -> No
         table.update("glm", lambda old: {"a": 2})
         table.update("glm", lambda old: {"a": 3})
         table.update("new", lambda old: {})
+        table.update("brief", lambda old: {})
+        table.update("brief", lambda old: None)
         table.update("gone", lambda old: None)
         with store.transaction():
             other.update("m", lambda old: {})

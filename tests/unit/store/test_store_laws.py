@@ -16,7 +16,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from omniroute_addon.store.memory import MemoryJournal, MemoryTable
+from omniroute_addon.store.journal import MemoryJournal
+from omniroute_addon.store.memory import MemoryTable
 from omniroute_addon.store.sqlite import SqliteStore
 from omniroute_addon.store.values import decoded
 from omniroute_addon.testing.clock import ManualClock
@@ -132,13 +133,14 @@ class Disk(RuleBasedStateMachine):
 
     @rule(changes=CHANGES)
     def transaction_that_fails(self, changes: list[tuple[str, str, Any]]) -> None:
+        before = dict(self.memory), self.changed and set(self.changed)
         try:
             with self.store.transaction():
-                for name, key, value in changes:
-                    self.table(name).update(key, lambda old, value=value: value)
+                for change in changes:
+                    self.change(*change)
                 raise ZeroDivisionError
         except ZeroDivisionError:
-            pass
+            self.memory, self.changed = before
 
     @rule(again=st.booleans(), value=VALUES)
     def append(self, again: bool, value: Any) -> None:
@@ -209,5 +211,5 @@ class Disk(RuleBasedStateMachine):
         assert [value for _, value in reversed(self.living(self.log).values())] == self.journal().recent(1000)
 
 
-Disk.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Disk.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
 TestDisk = Disk.TestCase
