@@ -211,5 +211,5 @@ class Disk(RuleBasedStateMachine):
         assert [value for _, value in reversed(self.living(self.log).values())] == self.journal().recent(1000)
 
 
-Disk.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+Disk.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
 TestDisk = Disk.TestCase
