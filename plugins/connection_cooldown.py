@@ -31,6 +31,8 @@ LABEL = "connection_cooldown"
 TERMINAL_LABEL = "connection_terminal"
 _UNREACHABLE: frozenset[Kind] = frozenset({"network", "timeout", "server_error"})
 """Failures that say nothing about the account, but that the next request should not run into at once either."""
+_TURN_FAULTS = frozenset({"empty", "half_tool_call"})
+"""`ST-72`: one bad turn of a model says nothing about the connection."""
 _CONCURRENCY_S = 1.0
 """`CC-42`: busy, not exhausted."""
 
@@ -77,6 +79,8 @@ def after_failure(rest: Rest, story: Story, figures: Figures, *, max_cooldown_ms
         return replace(rest, until=now + (hint or _CONCURRENCY_S), failed_at=now, cause=cause)
     if hint:
         return Rest(until=now + hint, level=0, failed_at=now, cause=cause)
+    if verdict.cooldown_s is not None:  # `CC-18`: as it is, neither doubled nor capped
+        return replace(rest, until=now + verdict.cooldown_s, failed_at=now, cause=cause)
     pause = ladder_s(figures, rest.level, max_cooldown_ms)
     return Rest(until=now + pause, level=min(rest.level + 1, figures.max_backoff_steps), failed_at=now, cause=cause)
 
@@ -112,7 +116,8 @@ class ConnectionCooldown:
     @hookimpl
     def failed(self, call: ModelCall, story: Story, now: float) -> None:
         verdict = story.verdict
-        if verdict.scope not in ("connection", "egress_ip") and verdict.kind not in _UNREACHABLE:
+        unreachable = verdict.kind in _UNREACHABLE and story.answer.fault not in _TURN_FAULTS
+        if verdict.scope not in ("connection", "egress_ip") and not unreachable:
             return
         assert self._core
         target, settings = story.attempt.target, self._core.config.settings

@@ -17,18 +17,17 @@ from mitmproxy.proxy.mode_specs import ReverseMode, WireGuardMode
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
-from . import dispatch, places
+from . import dispatch
 from .core import Core
 from .engine import Engine
 from .errors import NotAdmitted, UnsupportedMitmproxy
-from .packs import PackFolder, bundled_rules
+from .files import Files
+from .nearest import unknown
 from .peers import is_loopback
-from .plugin_host import PluginHost
-from .plugins import FOLDER as BUNDLED_PLUGINS
 from .reload import Loaded, Sources
 from .stream import Waiting, install
 from .stream.copies import meant_host
-from .verdicts import RuleBook
+from .wire import HIDDEN
 
 log = logging.getLogger(__name__)
 
@@ -108,14 +107,14 @@ class Omniroute:
             self._moves = True
 
     def configure(self, updated: set[str]) -> None:
+        _check_choices(updated)
         if "omniroute_plugins" in updated and self.engine is not None and len(updated) < len(OPTIONS):
             log.warning("omniroute_plugins takes effect after a restart.")
         if updated & {"omniroute_config", "omniroute_rules"}:
             self._load_sources()
-        if "omniroute_enabled" in updated or self.engine is not None:
-            self._switch()
-        if self.engine is not None:
+        if self.engine is not None:  # else `running` comes back with all options
             self.engine.verified_tls = not ctx.options.ssl_insecure
+            self._switch(self.engine)
 
     def running(self) -> None:  # not async: mitmproxy runs it synchronously when a script is added later
         if self.engine is None:  # added by a program instead of `-s`: nobody has called configure
@@ -140,11 +139,10 @@ class Omniroute:
         while self._undo:
             self._undo.pop()()
 
-    def _switch(self) -> None:
-        assert self.engine is not None
+    def _switch(self, engine: Engine) -> None:
         if ctx.options.omniroute_enabled and self._uninstall is None:
             try:
-                self._uninstall = install(self.engine)
+                self._uninstall = install(engine)
             except UnsupportedMitmproxy as error:
                 raise exceptions.OptionsError(str(error)) from None
         elif not ctx.options.omniroute_enabled and self._uninstall is not None:
@@ -155,34 +153,25 @@ class Omniroute:
 
     def _load_sources(self) -> None:
         """At start and when an option names other files: synchronously, because nothing can be served before."""
-        options = ctx.options
-        self._sources = Sources(
-            config=_path(options.omniroute_config) or places.default_config_path(),
-            required=bool(options.omniroute_config),
-            folders=(
-                PackFolder(path=bundled_rules(), label="rules"),
-                PackFolder(path=_path(options.omniroute_rules) or places.default_rules_dir()),
-            ),
-        )
+        self._sources = self._files().sources()
         self._use(self._sources.load())
 
     def _use(self, loaded: Loaded) -> None:
         self._tell((*loaded.problems, *loaded.warnings))
-        rules = RuleBook.build(
-            loaded.packs.rules,
-            categories={p.id: p.category for p in loaded.packs.providers.values()},
-            operator=loaded.config.operator_rules,
-        )
+        rules = Files.rule_book(loaded)
         self._tell((*self._told, *rules.problems))
         if self.engine is None:
-            settings = loaded.config.settings.plugins
-            plugins = PluginHost(disabled=settings.disabled, max_faults=settings.max_faults)
-            user = _path(ctx.options.omniroute_plugins) or places.default_plugins_dir()
-            plugins.load(bundled=BUNDLED_PLUGINS, user=user)
+            plugins = self._files().plugin_host(loaded.config.settings)
             self.engine = Engine(Core(config=loaded.config, packs=loaded.packs, rules=rules), plugins)
         core = self.engine.core
         core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
         self.engine.plugins.each("start", core=core)
+
+    @staticmethod
+    def _files() -> Files:
+        named = (ctx.options.omniroute_config, ctx.options.omniroute_rules, ctx.options.omniroute_plugins)
+        config, rules, plugins = (Path(text).expanduser() if text else None for text in named)
+        return Files(config=config, rules=rules, plugins=plugins)
 
     async def _watch_files(self) -> None:
         """Notice edits within two seconds; a bad one keeps the last good version (design.md §6)."""
@@ -195,7 +184,8 @@ class Omniroute:
                 loaded = await asyncio.to_thread(sources.poll)
                 if loaded is not None and sources is self._sources:
                     self._use(loaded)
-                    log.info("configuration and packs were reloaded: %r", loaded.packs)
+                    if not loaded.problems:
+                        log.info("configuration and packs were reloaded: %r", loaded.packs)
             except Exception:  # our own fault in a background task: told, and tried again at the next edit
                 log.exception("could not reload configuration and packs; the last good version stays in force")
 
@@ -221,10 +211,13 @@ class Omniroute:
     def requestheaders(self, flow: HTTPFlow) -> None:
         """A model call is read whole, whatever another addon says: it may have to be sent again."""
         request, engine = flow.request, self.engine
-        if not request.stream or engine is None or self._uninstall is None:
+        password = "proxyauth" in flow.metadata
+        if engine is None or self._uninstall is None or not (request.stream or password):
             return
         if engine.is_ours(request.method, meant_host(flow), request.port, request.path):
             request.stream = False
+            if password:  # mitmproxy writes it into every dump; who called may stay, how it logged in may not
+                flow.metadata["proxyauth"] = (flow.metadata["proxyauth"][0], HIDDEN)
 
     async def omniroute_pause(self, waiting: Waiting) -> None:
         """Sit out a pause or a permit, or until the client leaves (`stream.py`)."""
@@ -234,7 +227,9 @@ class Omniroute:
         gone = asyncio.ensure_future(waiting.gone.wait())
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
+            if work.cancelled():
+                log.warning("a plugin's permit was cancelled; the request goes on without it")
+            elif work.done():
                 work.result()
         except NotAdmitted as refusal:
             self.engine.not_admitted(waiting.exchange, str(refusal))
@@ -243,6 +238,14 @@ class Omniroute:
         finally:
             work.cancel()
             gone.cancel()
+
+
+def _check_choices(updated: set[str]) -> None:
+    """mitmproxy only shows the choices of a text option; a typing error there would be taken for the default."""
+    for name, (_, _, _, choices) in OPTIONS.items():
+        value = getattr(ctx.options, name) if choices and name in updated else None
+        if value is not None and value not in (choices or ()):
+            raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
 
 
 async def _move_to_loopback() -> None:
@@ -260,10 +263,6 @@ async def _move_to_loopback() -> None:
         await servers.update([mode for mode in modes if mode not in open_to_all])
         await servers.update(modes)
     log.info("listening on loopback only; use --listen-host to change that.")
-
-
-def _path(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
 
 
 addons = [Omniroute()]

@@ -15,7 +15,7 @@ Nothing here knows a mechanism by name. What the engine itself decides:
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -39,9 +39,10 @@ from .model import (
 )
 from .peers import is_loopback
 from .plugin_host import PluginHost
+from .quoted import unquoted
 from .watch import Watch
 from .wire import (
-    CREDENTIAL_HEADERS,
+    SECRET_HEADERS,
     Incoming,
     Outgoing,
     as_mapping,
@@ -54,8 +55,11 @@ from .wire import (
 log = logging.getLogger(__name__)
 
 _UNREACHABLE = ("network", "timeout")
+"""Tried in place only when nothing else is left: a dead address stays dead for longer than a pause."""
 _PROVIDERS_FAULT = ("server_error", "overloaded", "timeout")
 """Said with 500 to 504 these hold for everybody at that address; a 529 or an error inside a stream may be one key's."""
+NOT_ADMITTED = "not_admitted"
+"""Label of a target that a permit refused."""
 _MAX_WAITS = 100
 """Rounds of the hook `wait` in one call: a plugin that always says 'in 0 s' must not spin for ever."""
 
@@ -110,7 +114,7 @@ class Engine:
             trusted=trusted,
         )
         if self.plugins.listens("identify"):
-            seen = {k: v for k, v in as_mapping(incoming.headers).items() if k.encode() not in CREDENTIAL_HEADERS}
+            seen = {k: v for k, v in as_mapping(incoming.headers).items() if k.encode() not in SECRET_HEADERS}
             call = self.plugins.first("identify", call=call, headers=seen) or call
         return Exchange(
             call=call,
@@ -118,22 +122,24 @@ class Engine:
             body=body,
             dialect=speech,
             model_in_path=facts.model_in_path,
-            targets=self._resolve(call, incoming, endpoint.auth or provider.auth),
+            targets=self._resolve(call, incoming, host, endpoint.auth or provider.auth),
             started_at=now,
             deadline_at=now + self.core.config.settings.deadline_ms / 1000,
         )
 
-    def _resolve(self, call: ModelCall, incoming: Incoming, auth: Auth) -> tuple[Target, ...]:
+    def _resolve(self, call: ModelCall, incoming: Incoming, host: str, auth: Auth) -> tuple[Target, ...]:
         secret = client_secret(incoming)
         connection = Connection(
             id=f"client:{secret.digest}" if secret else "client", provider=call.provider, secret=secret, own=True
         )
-        url = f"{incoming.scheme}://{incoming.host}:{incoming.port}{incoming.path}"
+        # Without the query, which may hold the credential; by name, so that the provider's own door is known as such.
+        name = f"[{host}]" if ":" in host else host
+        url = f"{incoming.scheme}://{name}:{incoming.port}{incoming.path.partition('?')[0]}"
         own = Target(connection=connection, dialect=call.dialect, url=url, model=call.model, auth=auth)
         if not call.trusted:
             return (own,)
         targets = self.core.config.targets_for(call, own, self.core.packs) or (own,)
-        return tuple(self.plugins.first("resolve", call=call, targets=targets) or targets)
+        return tuple(self.plugins.first("resolve", call=call, targets=targets) or ()) or targets
 
     # ------------------------------------------------------------ exclude, order, admit, prepare
 
@@ -161,9 +167,9 @@ class Engine:
         """A permit was refused: pass the target by."""
         if ex.admitted is not None:
             ex.spent.add(ex.admitted.key)
-            ex.exclusions += (Exclusion(target=ex.admitted, label="not_admitted", detail=reason),)
+            ex.exclusions += (Exclusion(target=ex.admitted, label=NOT_ADMITTED, detail=reason),)
         ex.admitted = None
-        ex.permits.clear()
+        _let_go(ex.permits)
 
     def _choose(self, ex: Exchange, now: float) -> Target | None:
         if ex.again is not None:
@@ -172,7 +178,8 @@ class Engine:
         left = [t for t in ex.targets if t.key not in ex.spent]
         if left:
             answers = self.plugins.each("exclude", call=ex.call, targets=tuple(left), now=now)
-            ex.exclusions = (*self._insecure(left), *(e for answer in answers for e in answer))
+            refused = (e for e in ex.exclusions if e.label == NOT_ADMITTED)
+            ex.exclusions = (*refused, *self._insecure(left), *(e for answer in answers for e in answer))
             barred = {e.target.key for e in ex.exclusions}
             usable = tuple(t for t in left if t.key not in barred)
             if usable:
@@ -180,10 +187,9 @@ class Engine:
             own = next((t for t in left if t.connection.own), None)
             if own is not None:
                 return own
-        if ex.last_verdict and ex.last_verdict.kind in _UNREACHABLE and self._may_try_in_place(ex):
-            assert ex.attempt
-            self._in_place(ex, ex.attempt.target)
-            ex.again = ex.attempt.target
+        verdict = ex.last_verdict
+        if verdict and verdict.kind in _UNREACHABLE and self._may_try_in_place(ex, verdict):
+            self._in_place(ex, verdict)
         return None
 
     def _insecure(self, targets: Sequence[Target]) -> list[Exclusion]:
@@ -252,12 +258,11 @@ class Engine:
 
     def _prepare(self, ex: Exchange, target: Target) -> Outgoing:
         incoming = ex.incoming
-        body = incoming.body
-        if not target.connection.own:
-            # Another provider need not know this coding (Codex sends zstd), so it gets the plain text.
-            body = body if body == ex.body else ex.body
-            if target.model != ex.call.model or ex.model_in_path:
-                _, body = ex.dialect.rename_model(path=incoming.path, body=ex.body, model=target.model)
+        # Another provider need not know the client's coding (Codex sends zstd), so it gets the plain text.
+        as_sent = not ex.repaired and (target.connection.own or incoming.body == ex.body)
+        body = incoming.body if as_sent else ex.body
+        if not target.connection.own and (target.model != ex.call.model or ex.model_in_path):
+            _, body = ex.dialect.rename_model(path=incoming.path, body=ex.body, model=target.model)
         changes = self._changes(ex, target) if self.plugins.listens("prepare") else None
         return outgoing(incoming, target=target, body=body, stream=ex.call.stream, changes=changes)
 
@@ -279,22 +284,41 @@ class Engine:
     def failed(self, ex: Exchange, answer: Answer, raw: RawAnswer | None) -> Verdict:
         """An attempt ended badly before anything of it was shown. Decides what `advance` will say next."""
         assert ex.attempt
+        answer, raw = unquoted(ex.attempt.target.connection, answer, raw)
         verdict = self._learn(ex, answer)
         if raw is not None:
             ex.raw[ex.attempt.number] = raw
         ex.last_verdict = verdict
         target = ex.attempt.target
-        if verdict.retry_same and answer.phase != "stream" and self._may_try_in_place(ex, verdict):
-            self._in_place(ex, target, verdict)
-            ex.again = target
+        if self._repaired(ex, verdict) or self._tried_in_place(ex, verdict, answer):
             return verdict
         ex.final = not verdict.retry_other
         ex.spent.add(target.key)
         if verdict.scope in ("connection", "egress_ip"):
             ex.spent |= {t.key for t in ex.targets if t.connection.id == target.connection.id}
-        if verdict.kind in _PROVIDERS_FAULT and 500 <= answer.status <= 504 and answer.phase != "stream":
+        if _holds_for_the_address(verdict, answer):
             ex.spent |= {t.key for t in ex.targets if _origin(t) == _origin(target)}
         return verdict
+
+    def _repaired(self, ex: Exchange, verdict: Verdict) -> bool:
+        """Once per call, the same target may be sent a request that suits it better (`A29`)."""
+        assert ex.attempt
+        if ex.repaired or verdict.repair is None:
+            return False
+        target = ex.attempt.target
+        body = self.plugins.first("repair", call=ex.call, target=target, verdict=verdict, body=ex.body)
+        if body is None:
+            return False
+        ex.repaired, ex.body, ex.again = True, body, target
+        return True
+
+    def _tried_in_place(self, ex: Exchange, verdict: Verdict, answer: Answer) -> bool:
+        """An HTTP status that says 'try again' is tried in place; what we found wrong ourselves goes elsewhere at once."""
+        said = answer.fault is None and answer.phase != "stream" and verdict.kind not in _UNREACHABLE
+        if not (said and verdict.retry_same and self._may_try_in_place(ex, verdict)):
+            return False
+        self._in_place(ex, verdict)
+        return True
 
     def stale(self, ex: Exchange) -> None:
         """The upstream had closed a kept-alive connection before our request reached it: nobody's failure, send again."""
@@ -325,33 +349,56 @@ class Engine:
         )
         return verdict
 
-    def _may_try_in_place(self, ex: Exchange, verdict: Verdict | None = None) -> bool:
+    def _may_try_in_place(self, ex: Exchange, verdict: Verdict) -> bool:
         settings = self.core.config.settings
-        hint = verdict.retry_after.seconds if verdict and verdict.retry_after else 0.0
-        return ex.in_place < settings.retries_in_place and hint * 1000 <= settings.retry_pause_max_ms
+        return ex.in_place < settings.retries_in_place and _hint_s(verdict) * 1000 <= settings.retry_pause_max_ms
 
-    def _in_place(self, ex: Exchange, target: Target, verdict: Verdict | None = None) -> None:
+    def _in_place(self, ex: Exchange, verdict: Verdict) -> None:
+        assert ex.attempt
         settings, clock = self.core.config.settings, self.core.clock
         ladder = min(settings.retry_pause_ms * 2**ex.in_place, settings.retry_pause_max_ms) / 1000
-        hint = verdict.retry_after.seconds if verdict and verdict.retry_after else 0.0
         ex.in_place += 1
-        ex.pause_s = max(hint, ladder / 2) + clock.chance() * ladder / 2
+        ex.pause_s = max(_hint_s(verdict), ladder / 2) + clock.chance() * ladder / 2
+        ex.again = ex.attempt.target
 
     # ------------------------------------------------------------ after commit, finish
 
     def failed_after_commit(self, ex: Exchange, answer: Answer) -> Verdict:
         """The answer broke, or carried an error, while the client was reading: for the record only (`ST-35`)."""
-        return self._learn(ex, answer)
+        assert ex.attempt
+        return self._learn(ex, unquoted(ex.attempt.target.connection, answer, None)[0])
 
     def finish(self, ex: Exchange, *, status: int, good: bool) -> None:
         """The request is over (`ST-124`): exactly once, whatever ended it. `good`: the running attempt ended well."""
         if ex.finished:
             return
         ex.finished, ex.status = True, status
+        _let_go(ex.permits)
         now = self.core.clock.now()
         if good and ex.attempt is not None:
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
+
+
+def _let_go(permits: list[Awaitable[None]]) -> None:
+    """Permits that nobody will wait for: a task is cancelled, so that it does not take what it queues for."""
+    while permits:
+        permit = permits.pop()
+        end = getattr(permit, "cancel", None) or getattr(permit, "close", None)
+        if end is not None:
+            end()
+
+
+def _hint_s(verdict: Verdict) -> float:
+    return verdict.retry_after.seconds if verdict.retry_after else 0.0
+
+
+def _holds_for_the_address(verdict: Verdict, answer: Answer) -> bool:
+    """Asking other keys at the same address would be a wasted call: a server fault (`A24`), a body too large (`A21`)."""
+    if verdict.kind == "payload_too_large":
+        return True
+    said = answer.fault is None and answer.phase != "stream"
+    return said and verdict.kind in _PROVIDERS_FAULT and 500 <= answer.status <= 504
 
 
 def _origin(target: Target) -> tuple[str, str]:

@@ -87,6 +87,8 @@ class Exchange:
     """Chosen and waiting for its permits."""
     permits: list[Awaitable[None]] = field(default_factory=list)
     pause_s: float = 0.0
+    repaired: bool = False
+    """`body` is no longer what the client sent (the hook `repair`)."""
     in_place: int = 0
     """Tries in place so far, over all targets (`A24`: one retry budget a call)."""
     waits: int = 0

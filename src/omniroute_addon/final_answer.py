@@ -34,7 +34,7 @@ _USEFULNESS: tuple[Kind, ...] = (
 )
 """Most useful first: an error that ends by itself tells the client to come back, one about a key of ours does not."""
 _ACCOUNT_TROUBLE = frozenset({"auth_expired", "auth_invalid", "account_banned", "forbidden"})
-_MAY_WAIT = frozenset({408, 413, 429, 500, 502, 503, 504, 529})
+_MAY_WAIT = frozenset({408, 429, 500, 502, 503, 504, 529})
 _DROPPED = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"content-length", b"upgrade"}
 )
@@ -56,8 +56,7 @@ def final_reply(ex: Exchange, now: float) -> Reply:
     wait_s = _earliest_way_out(ex, now)
     if story is None:
         return _ours(ex, status=429, code="all_targets_cooling_down", wait_s=wait_s, story=None)
-    pool = not story.attempt.target.connection.own
-    if pool and story.verdict.kind in _ACCOUNT_TROUBLE and story.verdict.status in (401, 403):
+    if _about_a_key_of_ours(story):
         return _ours(ex, status=503, code="connections_rejected", wait_s=wait_s, story=story)
     raw = ex.raw.get(story.attempt.number)
     if raw is None:
@@ -68,6 +67,13 @@ def final_reply(ex: Exchange, now: float) -> Reply:
     return _theirs(ex, story, raw, wait_s)
 
 
+def _about_a_key_of_ours(story: Story) -> bool:
+    """The client's own login is not meant. A 401 is taken for that whatever else it says."""
+    verdict = story.verdict
+    meant = verdict.status == 401 or (verdict.status == 403 and verdict.kind in _ACCOUNT_TROUBLE)
+    return meant and not story.attempt.target.connection.own
+
+
 def _most_useful(ex: Exchange) -> Story | None:
     if not ex.stories:
         return None
@@ -75,11 +81,11 @@ def _most_useful(ex: Exchange) -> Story | None:
     if not last.verdict.retry_other:  # about the request itself: no other answer says more
         return last
 
-    def rank(story: Story) -> tuple[bool, int, float, int]:
+    def rank(story: Story) -> tuple[int, float, int]:
         kind, hint = story.verdict.kind, story.verdict.retry_after
         place = _USEFULNESS.index(kind) if kind in _USEFULNESS else len(_USEFULNESS)
         # Among equals: the one that comes back first, then the latest.
-        return False, place, hint.seconds if hint else math.inf, -story.attempt.number
+        return place, hint.seconds if hint else math.inf, -story.attempt.number
 
     return min(ex.stories, key=rank)
 
@@ -101,7 +107,8 @@ def _earliest_way_out(ex: Exchange, now: float) -> float | None:
 def _theirs(ex: Exchange, story: Story, raw: RawAnswer, wait_s: float | None) -> Reply:
     """The upstream's bytes; where its status lied, its words in the shape that belongs to the true status (`SR-21`)."""
     verdict = story.verdict
-    if verdict.status != raw.status:
+    hidden_overflow = verdict.kind == "context_overflow" and raw.status >= 500
+    if verdict.status != raw.status or hidden_overflow:
         return _ours(ex, status=verdict.status, code="", wait_s=wait_s, story=story, message=verdict.message)
     headers = [(k, v) for k, v in raw.headers if k.lower() not in _DROPPED]
     said = next((v for k, v in headers if k.lower() == b"retry-after"), None)
@@ -150,10 +157,15 @@ def _error(
         status=status,
         code=code,
         kind=story.verdict.kind if story else "",
-        message=message or CODES[code or "upstream_error"] + _told(ex),
+        message=message or _sentence(ex, code or "upstream_error", story),
         retry_after_s=wait_s,
         diagnostics=_diagnostics(ex) if code else None,
     )
+
+
+def _sentence(ex: Exchange, code: str, story: Story | None) -> str:
+    said = story.verdict.message if story is not None and code == "upstream_error" else ""
+    return f"{CODES[code]} {said}".rstrip() + _told(ex)
 
 
 def _told(ex: Exchange) -> str:

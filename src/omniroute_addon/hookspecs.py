@@ -205,6 +205,19 @@ def classify(
     """
 
 
+@hookspec(firstresult=True)
+def repair(call: ModelCall, target: Target, verdict: Verdict, body: bytes) -> bytes | None:
+    """The target refuses something in the request that belongs to another account: say what to send instead.
+
+    Runs after `classify`, at most once per call gets an answer: the repaired body is sent once more to the same target,
+    and if that fails the client gets that failure. `body` is decoded. First answer wins; None leaves the failure as it is.
+
+        @hookimpl
+        def repair(call, target, verdict, body):
+            return body.replace(b'"beta":true,', b"") if "beta" in verdict.message else None
+    """
+
+
 # ---------------------------------------------------------------- 11 learn
 
 

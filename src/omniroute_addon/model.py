@@ -45,6 +45,9 @@ Scope = Literal["request", "model", "connection", "provider", "egress_ip"]
 """Whom an answer says something about."""
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
+Repair = Literal["signed_reasoning"]
+"""Parts of a request that belong to the account that made them: `signed_reasoning` are signed or encrypted thoughts."""
+
 Phase = Literal["connect", "head", "body", "stream"]
 """How far an attempt had come: no answer yet, error head, whole body, or inside an event stream."""
 
@@ -309,6 +312,10 @@ class Verdict:
     restatement: Restatement | None = None
     retry_same: bool = False
     """Worth another try in place after a short pause: an overload or a server fault, not the account (`A07`)."""
+    cooldown_s: float | None = None
+    """Fixed pause that the rule declares for what it is about (`CC-18`)."""
+    repair: Repair | None = None
+    """What may be wrong with the request only at this connection, and can be taken out of it (`A29`)."""
     message: str = ""
     """The upstream's own words, shortened and free of credentials: for logs, comments and final answers."""
 

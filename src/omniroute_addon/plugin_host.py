@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pluggy
 
 from . import hookspecs
+from .plugin_answers import checked, checked_headers
 
 log = logging.getLogger(__name__)
 
@@ -176,13 +177,27 @@ class PluginHost:
 
     def _ask(self, voice: _Voice, hook: str, arguments: dict[str, Any]) -> Any:
         try:
-            answer = voice.ask(arguments)
+            if hook == "prepare":
+                self._prepare(voice, arguments)
+                answer = None
+            else:
+                answer = checked(hook, voice.ask(arguments))
         except Exception:  # a plugin's fault is not the request's (design.md §7.7)
             log.exception("plugin %s failed in %s; its answer is skipped", voice.plugin, hook)
             self.fault(voice.plugin)
             return None
         self._infos[voice.plugin].faults = 0
         return answer
+
+    @staticmethod
+    def _prepare(voice: _Voice, arguments: dict[str, Any]) -> None:
+        """All of what a plugin did to the headers, or nothing of it."""
+        headers: dict[str, str] = arguments["headers"]
+        draft = dict(headers)
+        voice.ask({**arguments, "headers": draft})
+        done = checked_headers(draft)
+        headers.clear()
+        headers.update(done)
 
     def fault(self, name: str) -> None:
         """Count a fault; too many in a row and the plugin is asked no more."""

@@ -76,6 +76,8 @@ class Watch:
     headers: Headers = ()
     mode: Mode = "head"
     committed: bool = False
+    sooner: bool = False
+    """`wake_at` may have become earlier since it was last asked."""
     ended: bool = False
     """The upstream ended the answer as HTTP should."""
     _held: list[bytes] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Watch:
 
     def head(self, status: int, headers: Headers, now: float) -> None:
         """The response head has come."""
-        self.status, self.headers = status, headers
+        self.status, self.headers, self.sooner = status, headers, True
         self._head_at = self._bytes_at = self._active_at = now
         fields = as_mapping(headers)
         self._coding = fields.get("content-encoding", "")
@@ -149,6 +151,7 @@ class Watch:
 
     def wake_at(self) -> float:
         """When `expired` wants to be asked next; infinity when nothing can expire."""
+        self.sooner = False
         return min(self._due().values(), default=float("inf"))
 
     def expired(self, now: float) -> Decision:
@@ -188,7 +191,8 @@ class Watch:
             if self._reader is not None:
                 reader.relay(text)
         if reader.problem is not None and self._meant(reader.problem):
-            out += reader.release()
+            held = reader.release()
+            out += held if self._decoder is None else b""
         if reader.activity != before:
             self._active_at = now
         return out
@@ -215,9 +219,12 @@ class Watch:
     @property
     def complete(self) -> bool:
         """The client has seen the end of a good answer, whatever happens to the connections now (`ST-30`, `ST-127`)."""
-        if self._reader is not None:
-            return self._reader.terminal and self._reader.problem is None
-        return self.ended
+        if self._reader is None:
+            return self.ended
+        if self.ended:  # the last frame counts without its blank line, too
+            end = self._reader.end()
+            return end.terminal and (end.problem is None or self._meant(end.problem))
+        return self._reader.terminal and self._reader.problem is None
 
     @property
     def mendable(self) -> bool:
@@ -274,7 +281,10 @@ class Watch:
             useful = useful or frame.cls in (FrameClass.OUTPUT, FrameClass.REASONING)
             if frame.cls in (FrameClass.PROGRESS, FrameClass.LIFECYCLE):
                 useful = useful or self.deadlines.settings.readiness_mode == "event"
-                self._lifecycle_at = now if self._lifecycle_at is None else self._lifecycle_at
+                if self._lifecycle_at is None:
+                    self._lifecycle_at, self.sooner = now, True
+        if (problem := self._reader.turn_problem) is not None and not self._meant(problem):
+            return self._bad(problem, b"", phase="stream")
         return self._commit() if useful or self._held_bytes > JUDGED_BYTES else None
 
     def _stream_ended(self) -> Decision:

@@ -18,10 +18,13 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
 """Headers that carry a credential for a provider, whichever provider (`clients.md`, 1)."""
+_OWN_SECRETS = CREDENTIAL_HEADERS | {b"cookie"}
+"""What only the client's own connection is sent."""
+SECRET_HEADERS = _OWN_SECRETS | {b"proxy-authorization"}
+"""What no plugin, flow or log may see."""
 CREDENTIAL_QUERY = frozenset({"key", "api_key", "api-key", "access_token"})
 _BOUND_TO_ACCOUNT = frozenset(
     {
-        b"cookie",
         b"chatgpt-account-id",
         b"x-codex-turn-state",
         b"x-openai-account-routing-override",
@@ -40,9 +43,11 @@ _CONTROL = frozenset({b"x-session-id", b"x-codex-session-id"})
 MAX_BODY_BYTES = 256 * 1024 * 1024
 """A decoded request body above this is not read: the request passes as it is."""
 _MARK = b"[omniroute: "
+HIDDEN = "[omniroute: hidden]"
+"""Stands where a secret was."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Incoming:
     """The client's request as it came, with its credential."""
 
@@ -56,12 +61,17 @@ class Incoming:
     headers: Headers
     body: bytes
 
+    def __repr__(self) -> str:
+        return (
+            f"<Incoming {self.method} {self.scheme}://{self.host}:{self.port}{_bare(self.path)} bytes={len(self.body)}>"
+        )
+
     def header(self, name: bytes) -> str:
         """First value, or the empty string."""
         return next((v.decode("utf-8", "replace") for k, v in self.headers if k.lower() == name), "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outgoing:
     """The copy for one attempt."""
 
@@ -71,6 +81,9 @@ class Outgoing:
     path: str
     headers: Headers
     body: bytes
+
+    def __repr__(self) -> str:
+        return f"<Outgoing {self.scheme}://{self.authority}{_bare(self.path)} bytes={len(self.body)}>"
 
     @property
     def authority(self) -> str:
@@ -106,8 +119,8 @@ def shown_headers(headers: Headers) -> Headers:
             scheme, _, rest = value.rpartition(b" ")
             shown = _MARK + f"client credential {secret_of(rest.decode('utf-8', 'surrogateescape')).digest}]".encode()
             return scheme + b" " + shown if scheme else shown
-        if lower in (b"cookie", b"proxy-authorization"):
-            return _MARK + b"hidden]"
+        if lower in SECRET_HEADERS and _MARK not in value:
+            return HIDDEN.encode()
         return value
 
     return tuple((name, mark(name, value)) for name, value in headers)
@@ -132,8 +145,9 @@ def outgoing(
 ) -> Outgoing:
     """The request for one attempt.
 
-    It goes to `target.url`, with the client's query; the client's own connection keeps the client's address. `body` is the client's own bytes object while nothing had to change, else the
-    decoded and edited bytes. `changes` are what plugins set (text) or deleted (None), by lower-case name.
+    It goes to `target.url`, with the client's query; the client's own connection keeps the client's address. `body` is
+    the client's own bytes object while nothing had to change, else the decoded and edited bytes. `changes` are what
+    plugins set (text) or deleted (None), by lower-case name.
     """
     own = target.connection.own
     headers = [(k, v) for k, v in visible_headers(incoming, target=target) if not changes or _lower(k) not in changes]
@@ -145,7 +159,7 @@ def outgoing(
         headers = [(k, v) for k, v in headers if k.lower() != b"accept-encoding"] + [(b"accept-encoding", b"identity")]
     headers.append((b"content-length", str(len(body)).encode()))
     if own:
-        headers += [(k, v) for k, v in incoming.headers if k.lower() in CREDENTIAL_HEADERS and _MARK not in v]
+        headers += [(k, v) for k, v in incoming.headers if k.lower() in _OWN_SECRETS and _MARK not in v]
         host = [(k, v) for k, v in incoming.headers if k.lower() == b"host"]
         return Outgoing(
             scheme=incoming.scheme,
@@ -174,7 +188,7 @@ def visible_headers(incoming: Incoming, *, target: Target) -> Headers:
     """The client's headers as far as they may travel to the target: no credential, no control or hop-by-hop header."""
     own = target.connection.own
     named = {t.strip().lower().encode() for t in incoming.header(b"connection").split(",")}
-    gone = _HOP_BY_HOP | _CONTROL | CREDENTIAL_HEADERS | named | {b"host", b"content-length", b"content-encoding"}
+    gone = _HOP_BY_HOP | _CONTROL | SECRET_HEADERS | named | {b"host", b"content-length", b"content-encoding"}
     if not own:
         gone |= _BOUND_TO_ACCOUNT
     kept = [
@@ -226,6 +240,10 @@ def _with_credential(
         return f"{query}{'&' if query else '?'}{auth.query}={secret.value}", headers
     value = f"{auth.scheme} {secret.value}" if auth.scheme else secret.value
     return query, [*headers, (auth.header.lower().encode("latin-1"), value.encode("utf-8", "surrogateescape"))]
+
+
+def _bare(path: str) -> str:
+    return path.partition("?")[0]
 
 
 def _lower(name: bytes) -> str:

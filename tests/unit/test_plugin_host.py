@@ -11,6 +11,7 @@ import pytest
 
 from omniroute_addon import hookimpl
 from omniroute_addon.plugin_host import HOOKS, PluginHost
+from omniroute_addon.testing.calls import make_exclusion
 
 
 def plugin(**hooks: Any) -> Any:
@@ -38,10 +39,11 @@ def test_the_first_answer_wins_and_the_last_registered_is_asked_first() -> None:
 
 def test_all_are_merged() -> None:
     host = PluginHost()
-    host.register(plugin(exclude=lambda targets: [1]), name="a")
+    one, two = make_exclusion(detail="one"), make_exclusion(detail="two")
+    host.register(plugin(exclude=lambda targets: [one]), name="a")
     host.register(plugin(exclude=lambda now: None), name="b")
-    host.register(plugin(exclude=lambda call: [2]), name="c")
-    assert host.each("exclude", call=0, targets=(), now=0.0) == [[2], [1]]
+    host.register(plugin(exclude=lambda call: [two]), name="c")
+    assert host.each("exclude", call=0, targets=(), now=0.0) == [(two,), (one,)]
     assert host.listens("exclude") and not host.listens("order")
 
 
@@ -80,23 +82,23 @@ def test_a_disabled_plugin_is_listed_and_never_asked() -> None:
 
 def test_folders_are_loaded_alike_and_a_users_file_replaces_a_bundled_one(tmp_path: Path) -> None:
     bundled, user = tmp_path / "bundled", tmp_path / "user"
-    write(bundled, "one.py", "@hookimpl\ndef intercept(host): return 'bundled one'\n")
+    write(bundled, "one.py", "@hookimpl\ndef intercept(host): return False\n")
     write(bundled, "two.py", "@hookimpl\ndef intercept(host): return None\n")
     write(bundled, "_private.py", "1/0\n")
-    write(user, "one.py", "VERSION = '2.1'\n@hookimpl\ndef intercept(host): return 'my one'\n")
+    write(user, "one.py", "VERSION = '2.1'\n@hookimpl\ndef intercept(host): return True\n")
     host = PluginHost()
     host.load(bundled=bundled, user=user, entry_points=False)
-    assert host.first("intercept", host="h", port=1) == "my one"
+    assert host.first("intercept", host="h", port=1) is True
     assert [(i.name, i.origin) for i in host.plugins()] == [("one", "user"), ("two", "bundled")]
     assert host.plugins()[0].version == "2.1"
 
 
 def test_a_module_may_hand_out_an_object(tmp_path: Path) -> None:
-    code = "class P:\n  @hookimpl\n  def intercept(self, host): return host\nplugin = P()\n"
+    code = "class P:\n  @hookimpl\n  def intercept(self, host): return host == 'me'\nplugin = P()\n"
     write(tmp_path / "b", "obj.py", code)
     host = PluginHost()
     host.load(bundled=tmp_path / "b", user=tmp_path / "nothing", entry_points=False)
-    assert host.first("intercept", host="me", port=1) == "me"
+    assert host.first("intercept", host="me", port=1) is True
 
 
 def test_a_file_that_cannot_be_loaded_is_told_and_the_rest_works(

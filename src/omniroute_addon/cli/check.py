@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
-from .files import Files, file_options
+from omniroute_addon.files import Files
+
+from .files import file_options
 
 
 @click.command()

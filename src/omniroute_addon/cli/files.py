@@ -1,89 +1,15 @@
-"""The files and folders that a command looks at: those named by its options, else the standard ones."""
+"""`--config`, `--rules`, `--plugins`: the files and folders that a command looks at."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from omniroute_addon.packs import Packs
-    from omniroute_addon.plugin_host import PluginHost
-    from omniroute_addon.reload import Loaded
-    from omniroute_addon.settings import Settings
-    from omniroute_addon.verdicts import RuleBook
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
-    """As the proxy would find them with the mitmproxy options of the same names."""
-
-    config: Path | None = None
-    """None: the standard file, which need not exist."""
-    rules: Path | None = None
-    plugins: Path | None = None
-
-    @property
-    def config_path(self) -> Path:
-        from omniroute_addon import places
-
-        return self.config or places.default_config_path()
-
-    @property
-    def rules_folder(self) -> Path:
-        from omniroute_addon import places
-
-        return self.rules or places.default_rules_dir()
-
-    @property
-    def plugins_folder(self) -> Path:
-        from omniroute_addon import places
-
-        return self.plugins or places.default_plugins_dir()
-
-    def load(self) -> Loaded:
-        """Everything that people write, and every problem in it. Never raises for what they wrote."""
-        from omniroute_addon.pack_files import pack_folders
-        from omniroute_addon.reload import Sources
-
-        return Sources(
-            config=self.config_path, folders=pack_folders(self.rules), required=self.config is not None
-        ).load()
-
-    def packs(self) -> Packs:
-        """The packs. Raises InputError when one of them cannot be used."""
-        from omniroute_addon.errors import InputError
-        from omniroute_addon.pack_files import pack_folders
-        from omniroute_addon.packs import load_packs
-
-        packs, problems = load_packs(pack_folders(self.rules))
-        if problems:
-            raise InputError(problems)
-        return packs
-
-    @staticmethod
-    def rule_book(loaded: Loaded) -> RuleBook:
-        """The rules that follow from what was loaded, and what is wrong with them."""
-        from omniroute_addon.verdicts import RuleBook
-
-        return RuleBook.build(
-            loaded.packs.rules,
-            categories={provider.id: provider.category for provider in loaded.packs.providers.values()},
-            operator=loaded.config.operator_rules,
-        )
-
-    def plugin_host(self, settings: Settings) -> PluginHost:
-        """All plugins, loaded as the proxy loads them."""
-        from omniroute_addon.plugin_host import PluginHost
-        from omniroute_addon.plugins import FOLDER
-
-        host = PluginHost(disabled=settings.plugins.disabled, max_faults=settings.plugins.max_faults)
-        host.load(bundled=FOLDER, user=self.plugins_folder)
-        return host
+from omniroute_addon.files import Files
 
 
 def file_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from .files import Files, file_options
+from omniroute_addon.files import Files
+
+from .files import file_options
 
 
 @click.command()

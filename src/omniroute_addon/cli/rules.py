@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omniroute_addon.errors import InputError
+from omniroute_addon.files import Files
 from omniroute_addon.model import DIALECTS, DialectName
 
-from .files import Files, file_options
+from .files import file_options
 
 if TYPE_CHECKING:
     from omniroute_addon.model import Verdict

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from . import json_body
+from . import json_body, signed_reasoning
 from .base import Dialect
 from .client_errors import body_names, dump, event, stream_names
 from .faults import Json
@@ -37,6 +37,9 @@ class Anthropic(Dialect):
         (re.compile(rb'"type"\s*:\s*"message_start"'), FrameClass.LIFECYCLE),
     )
     overflow_phrase = "prompt is too long"
+
+    def _strip_reasoning(self, call: Json) -> bool:
+        return signed_reasoning.from_anthropic(call)
 
     def _facts(self, path: str, call: json_body.Members) -> CallFacts:
         return CallFacts(

@@ -51,6 +51,20 @@ class Dialect(ABC):
         """Path and body with another model name, all else byte for byte. Raises ValueError like `read_call`."""
         return path, json_body.replace_model(body, model)
 
+    def without_signed_reasoning(self, body: bytes) -> bytes | None:
+        """The request without thoughts that are signed or encrypted for one account; None when it has none (`A29`)."""
+        try:
+            call = json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(call, dict) or not self._strip_reasoning(call):
+            return None
+        return json.dumps(call, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+    @abstractmethod
+    def _strip_reasoning(self, call: Json) -> bool:
+        """Take signed or encrypted thoughts out of a request, in place; True when there were some."""
+
     @abstractmethod
     def _facts(self, path: str, call: json_body.Members) -> CallFacts: ...
 

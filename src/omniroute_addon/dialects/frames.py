@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 Framing = Literal["sse", "json-array"]
 """How a stream separates its frames: an event stream, or Gemini's JSON array when `alt=sse` is absent."""
@@ -165,5 +165,5 @@ class ClientError:
     retry_after_s: float | None = None
     """Seconds; written into the body only where the dialect has a place for it (Gemini's RetryInfo)."""
     request_id: str | None = None
-    diagnostics: Mapping[str, str] | None = None
+    diagnostics: Mapping[str, Any] | None = None
     """Facts for people, already free of secrets."""

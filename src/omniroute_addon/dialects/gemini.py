@@ -5,13 +5,14 @@ The model stands in the path, the method says whether the answer streams. Withou
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
 
-from . import json_body
+from . import json_body, signed_reasoning
 from .base import Dialect
 from .client_errors import body_names, data, dump
 from .faults import Json
@@ -54,6 +55,9 @@ class Gemini(Dialect):
         if match is None:
             raise ValueError("the request path names no model that could be replaced")
         return f"{match['head']}{quote(model, safe='')}:{match['method']}{match['query'] or ''}", body
+
+    def _strip_reasoning(self, call: Json) -> bool:
+        return signed_reasoning.from_gemini(call)
 
     def _facts(self, path: str, call: json_body.Members) -> CallFacts:
         match = _CALL_PATH.match(path)
@@ -106,7 +110,9 @@ def _error_value(error: ClientError) -> Json:
     """Google's error object; our stable code is the reason of an ErrorInfo, the wait a RetryInfo."""
     _, code = body_names(error)
     info: Json = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": code, "domain": "omniroute"}
-    metadata = dict(error.diagnostics or {}) | ({"request_id": error.request_id} if error.request_id else {})
+    # Google's clients read it as a map of texts.
+    said = {k: v if isinstance(v, str) else json.dumps(v) for k, v in (error.diagnostics or {}).items()}
+    metadata = said | ({"request_id": error.request_id} if error.request_id else {})
     if metadata:
         info["metadata"] = metadata
     details: list[Json] = [info]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
-from . import json_body, openai_shapes
+from . import json_body, openai_shapes, signed_reasoning
 from .base import Dialect
 from .client_errors import data, stream_names
 from .faults import Json, text_fault
@@ -27,6 +27,9 @@ class OpenAIChat(Dialect):
     done_is_terminal = True
     long_terminal = re.compile(rb'"finish_reason"\s*:\s*"(\w+)"')
     overflow_phrase = "This model's maximum context length was exceeded"
+
+    def _strip_reasoning(self, call: Json) -> bool:
+        return signed_reasoning.from_chat(call)
 
     def _facts(self, path: str, call: json_body.Members) -> CallFacts:
         named = json_body.string(call, "model")

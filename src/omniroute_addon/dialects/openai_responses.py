@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from . import json_body, openai_shapes
+from . import json_body, openai_shapes, signed_reasoning
 from .base import Dialect
 from .client_errors import event, stream_names
 from .faults import Json
@@ -34,6 +34,9 @@ class OpenAIResponses(Dialect):
         (re.compile(rb'"type"\s*:\s*"reasoning"'), FrameClass.PROGRESS),
     )
     overflow_phrase = "Your input exceeds the context window of this model"
+
+    def _strip_reasoning(self, call: Json) -> bool:
+        return signed_reasoning.from_responses(call)
 
     def _facts(self, path: str, call: json_body.Members) -> CallFacts:
         return CallFacts(

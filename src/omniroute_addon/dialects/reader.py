@@ -44,6 +44,7 @@ class StreamReader:
         self._last = b""
         self._held: list[bytes] = []
         self._released = False
+        self._rest_read = b""
         self.framing: Framing = "sse"
         self.mid_frame = False
         """The bytes given out so far end inside a (long) frame: no frame may be put behind them (`ST-59`)."""
@@ -68,6 +69,11 @@ class StreamReader:
     def error(self) -> StreamFault | None:
         """The first structured error (`ST-25`, `ST-35`)."""
         return self._turn.error
+
+    @property
+    def turn_problem(self) -> BodyProblem | None:
+        """Why the turn is no success, once its terminal marker was read; None before that (`A16`, `A18`)."""
+        return judge_turn(self._turn, self._dialect.ordinary_ends)
 
     @property
     def pending(self) -> int:
@@ -108,7 +114,7 @@ class StreamReader:
             else:
                 frame = self._read(piece)
                 if frame.terminal and not self._released and self.problem is None:
-                    self.problem = judge_turn(self._turn, self._dialect.ordinary_ends)
+                    self.problem = self.turn_problem
             (self._held if self.problem and not self._released else out).append(piece.raw)
         self._settle()
         return b"".join(out)
@@ -129,10 +135,12 @@ class StreamReader:
     def end(self) -> StreamEnd:
         """The upstream's bytes have ended, well or not. Asking again gives the same answer."""
         rest = self._lead if self._splitter is None else self._splitter.rest()
-        if self.framing == "sse" and not self.mid_frame and (frame := self._dialect.classify_rest(rest)):
-            self._turn.take(frame)
+        if self.framing == "sse" and not self.mid_frame and rest != self._rest_read:
+            self._rest_read = rest
+            if frame := self._dialect.classify_rest(rest):
+                self._turn.take(frame)
         turn = self._turn
-        problem = self.problem or (None if self._released else judge_turn(turn, self._dialect.ordinary_ends))
+        problem = self.problem or (None if self._released else self.turn_problem)
         if turn.error is None and not turn.terminal:
             fault = text_fault("the provider's stream ended without its end marker", code="truncated")
             problem = BodyProblem(kind="truncated", fault=fault, finish=turn.finish)

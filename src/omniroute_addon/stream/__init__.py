@@ -11,6 +11,7 @@ had just come: hooks, streaming, trailers and every mitmproxy feature behind tha
 | `patience` | what mitmproxy does not expect of a stream: ids of attempts, waiting, deadlines, giving up |
 | `attempts` | the attempt loop itself |
 | `copies` | requests and answers between mitmproxy's objects and ours |
+| `http1_repair` | answers over HTTP/1 that mitmproxy's reader does not survive |
 | `install` | puts it into mitmproxy and takes it out again |
 """
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from mitmproxy import flow
+from mitmproxy import flow, http
 from mitmproxy.connection import Server
 from mitmproxy.net import server_spec
 from mitmproxy.net.http.validate import validate_headers
@@ -33,7 +34,16 @@ from ..final_answer import broken_engine, marks
 from ..model import Answer
 from ..peers import is_loopback
 from ..watch import Commit, Decision, Fail, Watch
-from .copies import frame_for_http1, hide_credentials, incoming_of, meant_host, response_of, show_target, wire_request
+from .copies import (
+    frame_stream,
+    hide_credentials,
+    incoming_of,
+    meant_host,
+    proxy_login,
+    response_of,
+    show_target,
+    wire_request,
+)
 from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, PatientStream, Waiting
 
 log = logging.getLogger(__name__)
@@ -47,6 +57,8 @@ class AttemptStream(PatientStream):
 
     watch: Watch | None = None
     _step: Send
+    _prepared: tuple[Watch, http.Request]
+    """For the step to come: who watches its answer, and what goes on the wire."""
     _head: ResponseHeaders | None = None
     _trailers: ResponseTrailers | None = None
     _reused = False
@@ -60,19 +72,22 @@ class AttemptStream(PatientStream):
     # ------------------------------------------------------------ events
 
     def _handle_event(self, event: events.Event) -> Commands:
+        # A plain function that hands out a generator: it runs for every event of every exchange.
         if self.exchange is None:
-            yield from super()._handle_event(event)
-        elif self.rang(event):
+            plain: Commands = super()._handle_event(event)
+            return plain
+        watch = self.watch
+        if watch is not None and self.attempt_id and getattr(event, "stream_id", None) == self.attempt_id:
+            return self._pass_on(event, watch) if watch.committed else self._follow(self._judge(event, watch))
+        return self._besides(event)
+
+    def _besides(self, event: events.Event) -> Commands:
+        if self.rang(event):
             yield from self._on_deadline()
         elif isinstance(event, RequestProtocolError):
             yield from self._client_left(event)
         elif isinstance(event, GetHttpConnectionCompleted):
             pass  # the connection that we had given up came after all; it stays for others
-        elif getattr(event, "stream_id", None) == self.attempt_id and self.watch is not None:
-            if self.watch.committed:
-                yield from self._pass_on(event, self.watch)
-            else:
-                yield from self._follow(self._judge(event, self.watch))
 
     def _judge(self, event: events.Event, watch: Watch) -> Decision:
         if isinstance(event, ResponseHeaders):
@@ -81,7 +96,8 @@ class AttemptStream(PatientStream):
                 try:
                     validate_headers(event.response)
                 except ValueError as error:
-                    return watch.broke(f"invalid response head: {error}", "protocol")
+                    # Nobody has closed this connection: what follows the head must not meet the next request.
+                    return replace(watch.broke(f"invalid response head: {error}", "protocol"), cancel=True)
             watch.head(event.response.status_code, event.response.headers.fields, self.now())
         elif isinstance(event, ResponseData):
             return watch.data(event.data, self.now())
@@ -90,8 +106,9 @@ class AttemptStream(PatientStream):
         elif isinstance(event, ResponseEndOfMessage):
             return watch.end()
         elif isinstance(event, ResponseProtocolError):
-            stale = self._reused and self._head is None and self._stale_tries < _STALE_TRIES
-            return watch.broke(event.message, "stale" if stale else "reset")
+            # A connection that lives on has only refused this request (RST_STREAM): that is an answer of its kind.
+            stale = self._reused and self._head is None and not self.context.server.connected
+            return watch.broke(event.message, "stale" if stale and self._stale_tries < _STALE_TRIES else "reset")
         return None
 
     def _pass_on(self, event: events.Event, watch: Watch) -> Commands:
@@ -99,14 +116,15 @@ class AttemptStream(PatientStream):
             event.data = watch.relay(event.data, self.now())
             if event.data:
                 yield from self.server_state(event)
-            if watch.error is not None and not self._error_told:
-                self._tell_error(watch.error.body)
+            self._notice_error(watch)
             if watch.problem is not None:
                 yield from self.cancel_upstream("no usable answer")
                 yield from self._break(watch.problem.fault.message, watch.problem.kind)
         elif isinstance(event, (ResponseEndOfMessage, ResponseProtocolError)):
             watch.ended = isinstance(event, ResponseEndOfMessage)
             yield from self._ended(getattr(event, "message", ""))
+        elif isinstance(event, ResponseTrailers):
+            self._trailers = event
         else:
             yield from self.server_state(event)
 
@@ -124,15 +142,22 @@ class AttemptStream(PatientStream):
 
     def check_body_size(self, request: bool) -> Generator[commands.Command, Any, bool]:
         """Without `stream_large_bodies`: a model call is read whole, and how its answer travels the watch decides."""
+        if not self.context.options.stream_large_bodies or not self._may_be_ours():
+            return super().check_body_size(request)
+        return self._check_limit_only(request)
+
+    def _check_limit_only(self, request: bool) -> Generator[commands.Command, Any, bool]:
         options = self.context.options
-        if not options.stream_large_bodies or not self._may_be_ours():
-            return (yield from super().check_body_size(request))
         limit = SimpleNamespace(body_size_limit=options.body_size_limit, stream_large_bodies=None)
         self.context.options = limit  # type: ignore[assignment]
         try:
             return (yield from super().check_body_size(request))
         finally:
             self.context.options = options
+
+    def check_invalid(self, request: bool) -> Generator[commands.Command, Any, bool]:
+        """The head of a model call's answer was checked when it came, as part of its attempt."""
+        return super().check_invalid(request) if request or self.exchange is None else _nothing_wrong()
 
     def _may_be_ours(self) -> bool:
         request = self.flow.request
@@ -142,7 +167,7 @@ class AttemptStream(PatientStream):
 
     def _identify(self) -> Exchange | None:
         request, host = self.flow.request, meant_host(self.flow)
-        if not self._may_be_ours():
+        if not self.engine.is_ours(request.method, host, request.port, request.path):
             return None
         peer = self.context.client.peername[0] if self.context.client.peername else ""
         try:
@@ -177,7 +202,12 @@ class AttemptStream(PatientStream):
     def _advance(self) -> Step:
         assert self.exchange
         try:
-            return self.engine.advance(self.exchange)
+            step = self.engine.advance(self.exchange)
+            if isinstance(step, Send):
+                out, target = step.outgoing, step.attempt.target
+                show_target(self.flow.request, out, target, own_body=self.exchange.incoming.body)
+                self._prepared = self.engine.watch(self.exchange, step), wire_request(self.flow.request, out)
+            return step
         except Exception:  # our own fault: the client gets an honest error instead of silence
             log.exception("the engine failed on %r", self.exchange)
             return broken_engine(self.exchange)
@@ -187,13 +217,11 @@ class AttemptStream(PatientStream):
     def _send(self, step: Send) -> Generator[commands.Command, Any, bool]:
         """Send one attempt. False: no connection came, and the engine knows."""
         assert self.exchange
-        self._step, out, target = step, step.outgoing, step.attempt.target
-        self.watch = self.engine.watch(self.exchange, step)
+        self._step, out = step, step.outgoing
+        self.watch, wire = self._prepared
         self._head = self._trailers = None
         self.server_state = self.state_uninitialized
         attempt_id = self.begin_attempt()
-        show_target(self.flow.request, out, target, own_body=self.exchange.incoming.body)
-        wire = wire_request(self.flow.request, out)
         connection, error = yield from self._connect(step)
         if connection is None:
             if error == CLIENT_LEFT:
@@ -222,6 +250,8 @@ class AttemptStream(PatientStream):
         self._connect_at = self.now() + timeout_ms / 1000 if step.alternatives and timeout_ms else None
         yield from self.arm()
         transport = self.flow.server_conn.transport_protocol if connection.own else "tcp"
+        if via and not connection.via and out.scheme == "http" and (login := proxy_login(self.context.options)):
+            self._prepared[1].headers["proxy-authorization"] = login
         found, error = yield GetHttpConnection(address, out.scheme == "https", via, transport)
         self._connect_at = None
         return found, error or ""
@@ -231,7 +261,7 @@ class AttemptStream(PatientStream):
             yield from self._commit(decision)
         elif isinstance(decision, Fail):
             yield from self._abandon(decision)
-        else:
+        elif self._timer is None or (self.watch is not None and self.watch.sooner):
             yield from self.arm()
 
     def _abandon(self, fail: Fail) -> Commands:
@@ -242,6 +272,7 @@ class AttemptStream(PatientStream):
         if fail.raw is not None and fail.raw.partial:
             step = self._advance()
             if isinstance(step, Reply) and step.attempt == self._step.attempt.number:
+                self._error_told = True  # it is an error still, however well it ends
                 yield from self._commit(self.watch.release())
                 return
         if fail.cancel:
@@ -270,8 +301,8 @@ class AttemptStream(PatientStream):
         assert self.exchange and self.watch and self._head
         response = self._head.response
         self.exchange.committed, self.exchange.status = True, response.status_code
-        for name, value in marks(self.exchange, self._step.attempt):
-            response.headers[name.decode()] = value.decode()
+        # The fields themselves: mitmproxy's header mapping takes longer for two new ones than the rest of this method.
+        response.headers.fields = (*response.headers.fields, *marks(self.exchange, self._step.attempt))
         if self.watch.streams:
             response.stream = True
         self.flow.error = None
@@ -283,6 +314,7 @@ class AttemptStream(PatientStream):
             return
         if commit.held:
             yield from self.server_state(ResponseData(self.stream_id, commit.held))
+        self._notice_error(self.watch)
         if self.watch.ended:
             yield from self._ended("")
         else:
@@ -291,7 +323,7 @@ class AttemptStream(PatientStream):
     def start_response_stream(self) -> Commands:
         # Only here: before its own check of the head, mitmproxy refuses this header in an HTTP/2 answer.
         if self.exchange is not None and self.flow.response is not None:
-            frame_for_http1(self.flow.request, self.flow.response)
+            frame_stream(self.flow.request, self.flow.response)
         yield from super().start_response_stream()
 
     def _ended(self, fault: str) -> Commands:
@@ -304,8 +336,8 @@ class AttemptStream(PatientStream):
         rest = self.watch.rest()
         if rest:
             yield from self.server_state(ResponseData(self.stream_id, rest))
-        if self._trailers:
-            yield from self.server_state(self._trailers)
+        if self._trailers and not self.flow.request.http_version.startswith("HTTP/1"):
+            yield from self.server_state(self._trailers)  # mitmproxy cannot write them over HTTP/1
         self._over(good=not self._error_told)
         yield from self.server_state(ResponseEndOfMessage(self.stream_id))
 
@@ -318,19 +350,24 @@ class AttemptStream(PatientStream):
             self.flow.comment = self.exchange.comment()
         self._over(good=False)
         if self.watch.mendable:
-            words = f"The upstream stream broke off: {message}"
-            yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))
+            if not self._error_told:  # the upstream's own error is all that the client needs (`ST-35`)
+                words = f"The upstream stream broke off: {message}"
+                yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))
             yield from self.server_state(ResponseEndOfMessage(self.stream_id))
         else:
             error = ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR)
             yield from self.handle_protocol_error(error)
 
-    def _tell_error(self, body: bytes) -> None:
+    def _notice_error(self, watch: Watch) -> None:
         """The client was given an upstream error inside the stream: it is classified for the connection's health."""
         assert self.exchange
+        if watch.error is None or self._error_told:
+            return
         self._error_told = True
-        answer = Answer(status=self.exchange.status, body=b"data: " + body + b"\n\n", stream=True, phase="stream")
+        body = b"data: " + watch.error.body + b"\n\n"
+        answer = Answer(status=self.exchange.status, body=body, stream=True, phase="stream")
         self.engine.failed_after_commit(self.exchange, answer)
+        self.flow.comment = self.exchange.comment()
 
     def _reply(self, reply: Reply) -> Commands:
         """Everything was tried: the answer that the engine chose or wrote."""
@@ -365,7 +402,11 @@ class AttemptStream(PatientStream):
     def _over(self, *, good: bool) -> None:
         assert self.exchange
         self.end_attempt()
-        self.engine.finish(self.exchange, status=self.exchange.status, good=good)
+        self.leave_timer()
+        try:
+            self.engine.finish(self.exchange, status=self.exchange.status, good=good)
+        except Exception:  # our own fault: the client has its answer, only the account of it is lost
+            log.exception("the engine failed to finish %r", self.exchange)
 
     # ------------------------------------------------------------ time
 
@@ -384,3 +425,8 @@ class AttemptStream(PatientStream):
             yield from self._break(decision.answer.body.decode(), decision.answer.fault or "timeout")
         else:
             yield from self._follow(decision)
+
+
+def _nothing_wrong() -> Generator[commands.Command, Any, bool]:
+    return False
+    yield  # a generator, as mitmproxy expects

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 from mitmproxy import http
+from mitmproxy.options import Options
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from ..exchange import Reply
@@ -16,8 +19,10 @@ def meant_host(seen: http.HTTPFlow) -> str:
     In transparent mode the address stands for the `Host` that came with it; in reverse mode the operator named the host,
     whatever `keep_host_header` lets through.
     """
-    reverse = isinstance(seen.client_conn.proxy_mode, ReverseMode)
-    return seen.request.host if reverse else seen.request.pretty_host
+    host = seen.request.host
+    if not host[-1:].isdigit() and ":" not in host:
+        return host  # a name: nothing that came with it knows better
+    return host if isinstance(seen.client_conn.proxy_mode, ReverseMode) else seen.request.pretty_host
 
 
 def incoming_of(request: http.Request) -> Incoming:
@@ -35,8 +40,9 @@ def incoming_of(request: http.Request) -> Incoming:
 
 def hide_credentials(request: http.Request) -> None:
     """From here on the flow shows marks where the client's credentials were (`design.md` §7.2)."""
-    request.headers = http.Headers(shown_headers(request.headers.fields))
-    request.path = shown_path(request.path)
+    request.headers.fields = shown_headers(request.headers.fields)
+    if "?" in request.path:
+        request.path = shown_path(request.path)
 
 
 def show_target(request: http.Request, out: Outgoing, target: Target, *, own_body: bytes) -> None:
@@ -55,25 +61,48 @@ def show_target(request: http.Request, out: Outgoing, target: Target, *, own_bod
 
 
 def wire_request(shown: http.Request, out: Outgoing) -> http.Request:
-    """The copy that carries the credential."""
-    wire = shown.copy()
-    wire.data.host, wire.data.port, wire.scheme = out.host, out.port, out.scheme
-    wire.path = out.path
-    wire.headers = http.Headers(out.headers)
-    if wire.is_http2 or wire.is_http3:
-        wire.headers.pop("host", None)
-        wire.authority = wire.authority or out.authority
-    wire.data.content = out.body
-    wire.trailers = None
-    return wire
+    """The copy that carries the credential. Built anew: `Request.copy` takes the long way through a serialised state."""
+    headers, authority = out.headers, shown.authority
+    if shown.is_http2 or shown.is_http3:
+        headers = tuple((name, value) for name, value in headers if name.lower() != b"host")
+        authority = authority or out.authority
+    fields = http.Headers()
+    fields.fields = headers
+    return http.Request(
+        host=out.host,
+        port=out.port,
+        method=shown.data.method,
+        scheme=out.scheme.encode(),
+        authority=authority.encode("idna" if not authority.isascii() else "ascii"),
+        path=out.path.encode("utf-8", "surrogateescape"),
+        http_version=shown.data.http_version,
+        headers=fields,
+        content=out.body,
+        trailers=None,
+        timestamp_start=shown.timestamp_start,
+        timestamp_end=shown.timestamp_end,
+    )
+
+
+def proxy_login(options: Options) -> str:
+    """What mitmproxy's `upstream_auth` says to the upstream proxy of a plain request; in a CONNECT it says it itself."""
+    login = str(options.upstream_auth or "")
+    return f"Basic {b64encode(login.encode()).decode()}" if login else ""
 
 
 def response_of(reply: Reply) -> http.Response:
-    """The engine's last answer as mitmproxy's."""
-    return http.Response.make(reply.status, reply.body, http.Headers(reply.headers))
+    """The engine's last answer as mitmproxy's: the body as it is, because `make` would code a coded one once more."""
+    response = http.Response.make(reply.status)
+    response.headers = http.Headers(reply.headers)  # not given to `make`, which would set the length of no body
+    response.raw_content = reply.body
+    return response
 
 
-def frame_for_http1(request: http.Request, response: http.Response) -> None:
-    """An HTTP/1.1 client must see the difference between an end and a cut: chunks, where the length is not known."""
-    if request.http_version == "HTTP/1.1" and "content-length" not in response.headers:
+def frame_stream(request: http.Request, response: http.Response) -> None:
+    """The client must see the difference between an end and a cut, and an error behind what was announced.
+
+    So a stream's length is never told, and an HTTP/1.1 client gets it in chunks.
+    """
+    response.headers.pop("content-length", None)
+    if request.http_version == "HTTP/1.1":
         response.headers["transfer-encoding"] = "chunked"

@@ -13,11 +13,13 @@ from typing import Any
 import mitmproxy.proxy.layers.http as http_layers
 from mitmproxy import version
 from mitmproxy.proxy import commands, layer
+from mitmproxy.proxy.layers.http._http1 import Http1Client
 from mitmproxy.proxy.server import ConnectionHandler
 
 from ..engine import Engine
 from ..errors import UnsupportedMitmproxy
 from .attempts import AttemptStream
+from .http1_repair import AttemptHttp1Client
 
 SUPPORTED = "12.3 up to below 14"
 _LOWEST, _BELOW = (12, 3), (14,)
@@ -35,6 +37,7 @@ _GENERATORS = (
 _NEEDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (http_layers.HttpStream, (*_GENERATORS, "state_done", "state_errored", "state_uninitialized", "handle_event")),
     (http_layers.HttpLayer, ("make_stream", "get_connection", "event_to_child", "register_connection")),
+    (Http1Client, ("read_headers", "read_body", "done")),
     (layer.Layer, ("handle_event",)),
     (commands, ("RequestWakeup", "StartHook", "CloseConnection")),
 )
@@ -51,13 +54,16 @@ def install(engine: Engine) -> Callable[[], None]:
             f"mitmproxy {version.VERSION} does not fit: {'; '.join(problems)}. "
             f"omniroute-addon supports mitmproxy {SUPPORTED}: install one of those."
         )
-    before = http_layers.HttpStream
+    ours: dict[str, type] = {"HttpStream": AttemptStream, "Http1Client": AttemptHttp1Client}
+    before = {name: getattr(http_layers, name) for name in ours}
     AttemptStream.engine = engine
-    http_layers.HttpStream = AttemptStream  # type: ignore[misc]
+    for name, replacement in ours.items():
+        setattr(http_layers, name, replacement)
 
     def uninstall() -> None:
-        if http_layers.HttpStream is AttemptStream:
-            http_layers.HttpStream = before  # type: ignore[misc]
+        for name, replacement in ours.items():
+            if getattr(http_layers, name) is replacement:
+                setattr(http_layers, name, before[name])
 
     return uninstall
 
@@ -68,7 +74,7 @@ def missing() -> list[str]:
     problems = [] if _LOWEST <= found < _BELOW else [f"its version is not {SUPPORTED}"]
     for owner, names in _NEEDED:
         problems += [f"{owner.__name__}.{name} is gone" for name in names if not hasattr(owner, name)]
-    stream = http_layers.HttpStream
+    stream = _NEEDED[0][0]
     problems += [
         f"HttpStream.{name} is no generator"
         for name in _GENERATORS
@@ -80,6 +86,10 @@ def missing() -> list[str]:
         (layer.Layer, ("self._paused", "self._paused_event_queue")),
     )
     for owner, names in sources:
-        text = inspect.getsource(owner.__init__)
+        try:
+            text = inspect.getsource(owner.__init__)
+        except (OSError, TypeError):
+            problems.append(f"the source of {owner.__name__} cannot be read")
+            continue
         problems += [f"{owner.__name__} has no {name.removeprefix('self.')}" for name in names if name not in text]
     return problems

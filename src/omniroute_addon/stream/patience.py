@@ -6,7 +6,8 @@ Three things need care:
   comes for an older id, or for none, is dropped.
 * While the stream is paused for a connection or for our own pause, other events queue up. A client that leaves and a
   connect deadline must not: `handle_event` answers in the place of what does not come.
-* `RequestWakeup` cannot be cancelled, so one timer is kept for all deadlines of a stream and renewed while it lives.
+* `RequestWakeup` cannot be cancelled. One timer serves all deadlines of a stream and is renewed while that lives; a stream
+  that ends leaves its timer to the next one on the same client connection, and lets it hold nobody meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import asyncio
 import itertools
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, cast
+from weakref import WeakKeyDictionary
 
 from mitmproxy import ctx
 from mitmproxy.proxy import commands, events
@@ -36,10 +39,24 @@ Commands = Generator[commands.Command, Any, None]
 CLIENT_LEFT = "client disconnected"
 TIMED_OUT = "connection timed out"
 _TICK_S = 5.0
-"""Longest sleep of a timer: a finished stream leaves one behind for at most this long."""
+"""Longest sleep of a timer."""
 _CONNECTIONS_PER_ADDRESS = 256
 """mitmproxy's five make twelve parallel streams of one HTTP/2 client wait for each other at an HTTP/1 upstream."""
-_attempt_ids = itertools.count(1 << 40, 2)
+FIRST_ATTEMPT_ID = 1 << 40
+"""Far above any id that mitmproxy gives: an id tells whose exchange it is."""
+_attempt_ids = itertools.count(FIRST_ATTEMPT_ID, 2)
+
+
+class _Nobody:
+    """Whom a timer rings that no stream wants any more."""
+
+    def handle_event(self, event: events.Event) -> Commands:
+        yield from ()
+
+
+_NOBODY = _Nobody()
+_idle_timers: WeakKeyDictionary[HttpLayer, tuple[commands.RequestWakeup, float]] = WeakKeyDictionary()
+"""By client connection: a timer that is still running, and when it rings."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,13 +90,14 @@ class PatientStream(HttpStream):
     # ------------------------------------------------------------ events while paused
 
     def handle_event(self, event: events.Event) -> Commands:
-        paused = self._paused.command if self._paused else None
-        if self.exchange is not None and isinstance(paused, GetHttpConnection):
-            yield from self._while_connecting(paused, event)
-            return
-        if isinstance(paused, OmniroutePauseHook) and isinstance(event, RequestProtocolError):
-            paused.waiting.gone.set()
-        yield from super().handle_event(event)
+        # A plain function that hands out a generator: it runs for every event of every exchange.
+        if self._paused is not None and self.exchange is not None:
+            paused = self._paused.command
+            if isinstance(paused, GetHttpConnection):
+                return self._while_connecting(paused, event)
+            if isinstance(paused, OmniroutePauseHook) and isinstance(event, RequestProtocolError):
+                paused.waiting.gone.set()
+        return super().handle_event(event)
 
     def _while_connecting(self, connecting: GetHttpConnection, event: events.Event) -> Commands:
         if isinstance(event, RequestProtocolError):
@@ -129,7 +147,7 @@ class PatientStream(HttpStream):
         if handler is not None and address not in handler.max_conns:
             handler.max_conns[address] = asyncio.Semaphore(_CONNECTIONS_PER_ADDRESS)
 
-    @property
+    @cached_property
     def http_layer(self) -> HttpLayer:
         """The layer that routes our events."""
         layer = self.context.layers[self.context.layers.index(self) - 1]
@@ -144,11 +162,32 @@ class PatientStream(HttpStream):
 
     def arm(self) -> Commands:
         """One timer for the earliest deadline, never longer than a tick."""
-        at, now = self.wake_at(), self.now()
+        at = self.wake_at()
+        if self._timer is None:
+            self._take_over_timer(at)
         if self._timer is None or at < self._timer_at - 0.05:
+            now = self.now()
             delay = min(max(at - now, 0.01), _TICK_S)
             self._timer, self._timer_at = commands.RequestWakeup(delay), now + delay
             yield self._timer
+
+    def _take_over_timer(self, at: float) -> None:
+        found = _idle_timers.get(self.http_layer)
+        if found is None or found[1] > at:
+            return
+        del _idle_timers[self.http_layer]
+        timer, rings_at = found
+        sources = cast("dict[commands.Command, Any]", self.http_layer.command_sources)
+        if timer in sources:  # else it has rung
+            sources[timer], self._timer, self._timer_at = self, timer, rings_at
+
+    def leave_timer(self) -> None:
+        """The stream is over: whoever comes next on this client connection may have the running timer."""
+        sources = cast("dict[commands.Command, Any]", self.http_layer.command_sources)
+        if self._timer is not None and self._timer in sources:  # else it has rung, and waits behind a hook
+            sources[self._timer] = _NOBODY
+            _idle_timers[self.http_layer] = (self._timer, self._timer_at)
+        self._timer = None
 
     def rang(self, event: events.Event) -> bool:
         """The event is our running timer; an older one means nothing."""

@@ -46,7 +46,8 @@ class Pipe(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._depart("closed")
         # Plain TCP stays open for writing after the peer's FIN; TLS cannot, and warns when asked to.
-        return self.open.get_extra_info("ssl_object") is None
+        # (Asked while it closes already, asyncio's TLS transport raises.)
+        return not self.open.is_closing() and self.open.get_extra_info("ssl_object") is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._depart("reset" if isinstance(exc, OSError) else "closed")

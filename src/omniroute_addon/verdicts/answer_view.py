@@ -83,7 +83,9 @@ def view(answer: Answer, *, provider: str | None, category: Category | None, dia
             stream = read_stream(text)
             document = stream.document
     whole = len(answer.body) <= MAX_TEXT
-    if document is None and broken:
+    if stream.fragment:
+        error, fields = True, fields_of_fragment(stream.fragment)
+    elif document is None and broken:
         error = not good or (_ERROR_HEAD.match(text) is not None)
         fields = fields_of_fragment(text) if error else ErrorFields()
     elif document is None:

@@ -51,6 +51,8 @@ def build_verdict(
         retry_after=retry_after,
         restatement=restatement,
         retry_same=_either(written.retry_same, row.retry_same) and not seen.output,
+        cooldown_s=written.cooldown,
+        repair=written.repair,
         message=sanitised(seen.message),
     )
 

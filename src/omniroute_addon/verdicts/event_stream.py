@@ -24,6 +24,8 @@ class StreamFacts:
 
     document: Any = None
     """The first error event, else the last event that says how the answer ended."""
+    fragment: str = ""
+    """The data of an error event that is no JSON: cut off, or plain words."""
     error: bool = False
     output: bool = False
     """Words or tool calls of the model were seen before that event."""
@@ -48,7 +50,7 @@ def read_stream(text: str) -> StreamFacts:
             payload = json.loads(data)
         except (ValueError, RecursionError):
             if name == "error":
-                return StreamFacts(document={"error": {"message": data}}, error=True, output=output, events=count)
+                return StreamFacts(fragment=data, error=True, output=output, events=count)
             continue
         if name == "error" or is_error(payload) or _failed(payload):
             return StreamFacts(document=_unwrapped(payload), error=True, output=output, events=count)

@@ -17,7 +17,7 @@ from omniroute_addon.model import Answer, Category, Kind, Restatement, RuleRef, 
 
 from .answer_view import AnswerView, view
 from .build_verdict import build_verdict, kind_of, status_for, verdict_by_status
-from .rules import Rule, by_status, compile_operator_rule, compile_rule
+from .rules import Rule, candidates, compile_operator_rule, compile_rule
 from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
 from .text_match import Written
 
@@ -74,7 +74,7 @@ class RuleBook:
         self._restate = restate
         self._classify = classify
         self._categories = categories
-        self._indexed: dict[tuple[str, str, int], tuple[Rule[ClassifyRule], ...]] = {}
+        self._indexed: dict[tuple[str, str, int, bool], tuple[Rule[ClassifyRule], ...]] = {}
         self.problems = problems
         """Rules that were left out, one sentence each with its place; the others are in force."""
         self.rules: Mapping[str, ClassifyRule | RestateRule] = {
@@ -124,7 +124,7 @@ class RuleBook:
     def restate(self, answer: Answer, *, provider: str | None, dialect: str | None) -> Restatement | None:
         """The true status of an answer whose status lies, or None (`SR-1` to `SR-30`). Never raises (`SR-7`)."""
         try:
-            return self._restated(answer, self._view(answer, provider, dialect), [])
+            return self._restated(answer, self._view(answer, provider, dialect), None)
         except Exception:  # a broken rule must not cost the request (SR-7); the cause goes to the log
             log.exception("restatement failed, status %d left as it is", answer.status)
             return None
@@ -144,7 +144,7 @@ class RuleBook:
         restatement: Restatement | None = None
         try:
             seen = self._view(answer, provider, dialect)
-            restatement = self._restated(answer, seen, [])
+            restatement = self._restated(answer, seen, None)
             return self._classified(answer, seen, restatement, now)
         except Exception:  # as above
             log.exception("judging failed, judged by status %d alone", answer.status)
@@ -168,7 +168,7 @@ class RuleBook:
         seen = self._view(answer, provider, dialect)
         for restating in (rule for rules in self._restate.values() for rule in rules if rule.ref.id == rule_id):
             return restating.miss(seen) is None
-        restatement = self._restated(answer, seen, [])
+        restatement = self._restated(answer, seen, None)
         if restatement is not None and restatement.rule != INSIDE_SUCCESS:
             seen = seen.with_status(restatement.status)
         for rule in (rule for rules in self._classify.values() for rule in rules if rule.ref.id == rule_id):
@@ -188,7 +188,7 @@ class RuleBook:
         name = (provider or "").lower()
         return view(answer, provider=name, category=self._categories.get(name), dialect=dialect)
 
-    def _restated(self, answer: Answer, seen: AnswerView, tried: list[RuleTrace]) -> Restatement | None:
+    def _restated(self, answer: Answer, seen: AnswerView, tried: list[RuleTrace] | None) -> Restatement | None:
         if 200 <= answer.status < 300:
             if not seen.error:
                 return None
@@ -197,7 +197,7 @@ class RuleBook:
         if answer.status < 400 or seen.empty:
             return None
         rules = [rule for owner in self._owners(seen) for rule in self._restate.get(owner, ())]
-        rule = _first(by_status(rules, answer.status), seen, "restate", tried)
+        rule = _first(candidates(rules, answer.status, error=True), seen, "restate", tried)
         if rule is None:
             return None
         return Restatement(
@@ -207,19 +207,19 @@ class RuleBook:
     def _classified(self, answer: Answer, seen: AnswerView, restatement: Restatement | None, now: float) -> Verdict:
         if restatement is not None and restatement.rule != INSIDE_SUCCESS:
             seen = seen.with_status(restatement.status)
-        return build_verdict(answer, seen, self._deciding(seen, []), restatement, now)
+        return build_verdict(answer, seen, self._deciding(seen, None), restatement, now)
 
     def _kind_of(self, seen: AnswerView) -> Kind:
-        rule = self._deciding(seen, [])
+        rule = self._deciding(seen, None)
         return kind_of(rule.written) if rule else "server_error"
 
-    def _deciding(self, seen: AnswerView, tried: list[RuleTrace]) -> Rule[ClassifyRule] | None:
+    def _deciding(self, seen: AnswerView, tried: list[RuleTrace] | None) -> Rule[ClassifyRule] | None:
         known = seen.provider in self._classify or f"operator:{seen.provider}" in self._classify
-        key = (seen.provider if known else "", seen.dialect, seen.status)
+        key = (seen.provider if known else "", seen.dialect, seen.status, seen.error)
         rules = self._indexed.get(key)
         if rules is None:
             every = [rule for owner in self._owners(seen) for rule in self._classify.get(owner, ())]
-            rules = by_status(every, seen.status)
+            rules = candidates(every, seen.status, error=seen.error)
             if len(self._indexed) < 4096:
                 self._indexed[key] = rules
         return _first(rules, seen, "classify", tried)
@@ -258,11 +258,12 @@ def _compiled[R: (RestateRule, ClassifyRule)](
 
 
 def _first[R: (RestateRule, ClassifyRule)](
-    rules: Iterable[Rule[R]], seen: AnswerView, part: Literal["restate", "classify"], tried: list[RuleTrace]
+    rules: Iterable[Rule[R]], seen: AnswerView, part: Literal["restate", "classify"], tried: list[RuleTrace] | None
 ) -> Rule[R] | None:
     for rule in rules:
         missed = rule.miss(seen)
-        tried.append(RuleTrace(rule=rule.ref, part=part, missed=missed, about=rule.written.about))
+        if tried is not None:
+            tried.append(RuleTrace(rule=rule.ref, part=part, missed=missed, about=rule.written.about))
         if missed is None:
             return rule
     return None

@@ -11,7 +11,7 @@ from typing import Final
 
 from omniroute_addon.model import Kind, Scope
 
-from .schema import Reason
+from .schema_values import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from .answer_view import AnswerView
 from .json_path import compile_path
-from .schema import FieldTest, ValueTest, When, parse_statuses
+from .schema import FieldTest, ValueTest, When
+from .schema_values import parse_statuses
 from .text_match import Text, Written, compile_phrases
+
+_ERROR_WORDS: Final = ("text", "text_all", "code", "type", "status_name", "name", "param")
 
 type Test = Callable[[AnswerView], bool]
 type NamedTest = tuple[str, Test]
@@ -23,6 +26,8 @@ class Conditions:
     statuses: frozenset[int] | None
     """Only answers with one of these true statuses can match; None: any."""
     tests: tuple[NamedTest, ...]
+    needs_error: bool = False
+    """Asks for an error's words or codes, so that no success can match."""
 
     def failing(self, view: AnswerView) -> str | None:
         """Name of the first condition that does not hold, or None when all do."""
@@ -37,7 +42,8 @@ class Conditions:
 def compile_conditions(when: When, named: Mapping[str, Written]) -> Conditions:
     """The tests of one set of conditions. Raises ValueError for an unknown phrase list or a bad path."""
     tests = tuple(_tests(when, named))
-    return Conditions(None if when.status is None else parse_statuses(when.status), tests)
+    statuses = None if when.status is None else parse_statuses(when.status)
+    return Conditions(statuses, tests, any(getattr(when, name) is not None for name in _ERROR_WORDS))
 
 
 def _tests(when: When, named: Mapping[str, Written]) -> Iterable[NamedTest]:

@@ -10,7 +10,8 @@ from omniroute_addon.model import RuleRef
 from .answer_view import AnswerView
 from .kinds import BY_REASON
 from .match import Conditions, compile_conditions
-from .schema import ClassifyRule, OperatorRule, Phrases, RestateRule, When
+from .schema import ClassifyRule, OperatorRule, RestateRule, When
+from .schema_values import Phrases
 from .text_match import Written, compile_phrase
 
 CREDITS_LIST = "credits"
@@ -26,15 +27,11 @@ class Rule[R: (RestateRule, ClassifyRule)]:
     when: tuple[Conditions, ...]
     unless: tuple[Conditions, ...]
 
-    @property
-    def statuses(self) -> frozenset[int] | None:
-        """Statuses with which it can match; None: any."""
-        found: set[int] = set()
-        for conditions in self.when:
-            if conditions.statuses is None:
-                return None
-            found |= conditions.statuses
-        return frozenset(found)
+    def can_match(self, status: int, *, error: bool) -> bool:
+        """Whether any answer of this status, an error or not, could match."""
+        return any(
+            (one.statuses is None or status in one.statuses) and (error or not one.needs_error) for one in self.when
+        )
 
     def miss(self, view: AnswerView) -> str | None:
         """Why the rule does not apply: the failing condition, or `unless` for a veto; None when it applies."""
@@ -104,6 +101,8 @@ def compile_operator_rule(
     return Rule(RuleRef(id=rule.id, file=file, line=line), rule, (conditions,), ())
 
 
-def by_status[R: (RestateRule, ClassifyRule)](rules: Sequence[Rule[R]], status: int) -> tuple[Rule[R], ...]:
-    """The rules that can match this status, in their order."""
-    return tuple(rule for rule in rules if rule.statuses is None or status in rule.statuses)
+def candidates[R: (RestateRule, ClassifyRule)](
+    rules: Sequence[Rule[R]], status: int, *, error: bool
+) -> tuple[Rule[R], ...]:
+    """The rules that can match at all, in their order."""
+    return tuple(rule for rule in rules if rule.can_match(status, error=error))

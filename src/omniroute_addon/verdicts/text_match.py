@@ -22,6 +22,7 @@ from typing import Final
 MAX_TEXT: Final = 64 * 1024
 """Characters that are looked at; what comes later decides nothing."""
 MAX_TRIES: Final = 64
+_SHORT: Final = 4096
 
 _GAP = re.compile(r"\s*…(?:\{(\d{1,4})\})?\s*")
 _PLAIN_MARKS: Final = (
@@ -52,6 +53,8 @@ class Text:
         self._asked: dict[str, bool] = {}
 
     def __contains__(self, needle: str) -> bool:
+        if len(self.folded) < _SHORT:
+            return needle in self.folded  # quicker than remembering
         found = self._asked.get(needle)
         if found is None:
             found = self._asked[needle] = needle in self.folded
@@ -107,10 +110,20 @@ class Phrase:
     written: str
     parts: tuple[_Part, ...]
 
+    @property
+    def plain(self) -> str | None:
+        """The phrase as bare words, when it is nothing more."""
+        first = self.parts[0]
+        bare = len(self.parts) == len(first.words) == 1 and not (first.starts_word or first.ends_word)
+        return first.words[0] if bare else None
+
     def found_in(self, text: Text) -> bool:
         """Whether the phrase occurs. A later part is taken where it first occurs after the part before."""
         for part in self.parts:
-            if not any(word in text for word in part.words):
+            for word in part.words:
+                if word in text:
+                    break
+            else:
                 return False
         first = self.parts[0]
         if len(self.parts) == 1 and not (first.starts_word or first.ends_word):
@@ -176,14 +189,23 @@ def compile_phrases(written: Written, named: Mapping[str, Written]) -> TextTest:
 
     Raises ValueError for a name that `named` does not have.
     """
-    alternatives: list[tuple[Phrase, ...]] = []
+    plain: list[str] = []
+    others: list[tuple[Phrase, ...]] = []
     for item in _expand(written, named, 0):
-        together = (item,) if isinstance(item, str) else tuple(item)
-        alternatives.append(tuple(compile_phrase(phrase) for phrase in together))
-    if all(len(together) == 1 for together in alternatives):
-        single = tuple(together[0] for together in alternatives)
-        return lambda text: any(phrase.found_in(text) for phrase in single)
-    return lambda text: any(all(phrase.found_in(text) for phrase in together) for together in alternatives)
+        together = tuple(compile_phrase(phrase) for phrase in ((item,) if isinstance(item, str) else item))
+        if len(together) == 1 and (needle := together[0].plain) is not None:
+            plain.append(needle)
+        else:
+            others.append(together)
+
+    def test(text: Text) -> bool:
+        known = text.folded if len(text.folded) < _SHORT else text
+        for needle in plain:
+            if needle in known:
+                return True
+        return any(all(phrase.found_in(text) for phrase in together) for together in others)
+
+    return test
 
 
 def _expand(written: Written, named: Mapping[str, Written], depth: int) -> Iterable[str | list[str]]:

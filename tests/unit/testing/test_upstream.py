@@ -187,7 +187,8 @@ async def test_a_missing_last_chunk_is_no_clean_end():
 
 async def test_an_oversized_head_is_sent_whole():
     async with pair("plain", oversized_head(GOOD, header_bytes=200_000)) as (_, client):
-        assert len((await client.request("GET", "/")).header("x-padding") or "") == 200_000
+        seen = await client.request("GET", "/")
+        assert sum(len(value) for name, value in seen.heads[0].headers if name.startswith("x-padding")) >= 200_000
 
 
 @pytest.mark.parametrize("wire", WIRES)

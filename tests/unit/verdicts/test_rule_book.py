@@ -196,6 +196,16 @@ def test_sr_7_a_fault_of_the_engine_never_costs_the_request(monkeypatch: pytest.
     monkeypatch.setattr(judge, "view", broken)
     verdict = made_of().judge(answer(429, "x"), provider=None, dialect=None, now=NOW)
     assert (verdict.kind, verdict.terminal, verdict.rule.id) == ("rate_limit", False, "no-rule")
+    assert made_of().restate(answer(429, "x"), provider=None, dialect=None) is None
+    assert made_of().classify(answer(429, "x"), provider=None, dialect=None, restatement=None, now=NOW) == verdict
+
+
+def test_restate_then_classify_is_judge(book: RuleBook) -> None:
+    for given in (answer(403, "额度不足"), answer(200, {"error": {"message": "m"}}), answer(401, "x")):
+        asked = {"provider": "agentrouter", "dialect": None}
+        restatement = book.restate(given, **asked)
+        verdict = book.classify(given, restatement=restatement, now=NOW, **asked)
+        assert verdict == book.judge(given, now=NOW, **asked)
 
 
 def test_a_fault_of_the_time_reader_costs_only_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from omniroute_addon.verdicts.schema import ClassifyRule, Example, OperatorRule, RestateRule, RuleLists, parse_statuses
+from omniroute_addon.verdicts.schema import ClassifyRule, Example, OperatorRule, RestateRule, RuleLists
+from omniroute_addon.verdicts.schema_values import parse_statuses
 
 
 def classify(**fields: Any) -> ClassifyRule:

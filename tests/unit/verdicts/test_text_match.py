@@ -29,6 +29,8 @@ from omniroute_addon.verdicts.text_match import MAX_TEXT, Text, compile_phrase, 
         ("|model| …{5} gone", "model\ngone", True),
         ("model … not … (found/served)", "model x is not served here", True),
         ("model … not … (found/served)", "model x is not here", False),
+        ("model …{3} (gone/unavailable)", "model is now gone", False),
+        ("|is| here", "this here " * 100 + "is here", False),  # bounded: nobody says it only the hundredth time
         ("isn't supported", "isn\u2019t supported", True),
         ("额度不足", "用户额度不足", True),
         ("a b", "a\u00a0b", True),

@@ -87,6 +87,17 @@ def test_an_unrelated_field_or_header_changes_nothing(status: int, body: dict[st
     assert judged(answer(status, body, headers={"x-" + name: str(value).encode("ascii", "ignore").decode()})) == plain
 
 
+def test_the_same_error_event_cut_anywhere_behind_its_type_gives_the_same_verdict() -> None:
+    """Issue 3, proof: a stream may end at any byte."""
+    event = 'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    begun = 'event: message_start\ndata: {"type":"message_start"}\n\n'
+    whole = judged(answer(200, begun + event, stream=True))
+    assert (whole.kind, whole.status) == ("overloaded", 529)
+    for end in range(event.index('","message"') + 1, len(event)):
+        cut = judged(answer(200, begun + event[:end], stream=True))
+        assert (cut.kind, cut.scope, cut.status, cut.retry_other) == ("overloaded", whole.scope, 529, True)
+
+
 @pytest.mark.parametrize("quote", QUOTES)
 def test_quoting_an_error_in_a_prompt_or_an_answer_changes_nothing(quote: str) -> None:
     said = judged(answer(200, {"choices": [{"message": {"content": quote}, "finish_reason": "stop"}]}))

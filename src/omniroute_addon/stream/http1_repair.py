@@ -1,0 +1,100 @@
+"""What mitmproxy 12.3 gets wrong in answers over HTTP/1, put right for our attempts only.
+
+| an upstream sends | mitmproxy | we |
+|---|---|---|
+| `100 Continue`, `103 Early Hints` before the answer | takes it for the answer, then waits for ever | skip it |
+| trailers behind a chunked body | raises inside its own state machine: the exchange hangs | pass them on like HTTP/2's |
+| a head without end | reads on until memory is full | fail the attempt at `HEAD_BYTES` |
+
+`install` puts `AttemptHttp1Client` in the place of `Http1Client`. Requests that are not ours keep their own stream ids, by
+which they are told apart, and are served by mitmproxy's code alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+
+import h11
+from h11._readers import ChunkedReader
+from h11._receivebuffer import ReceiveBuffer
+from mitmproxy import http
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import (
+    ErrorCode,
+    ResponseEndOfMessage,
+    ResponseProtocolError,
+    ResponseTrailers,
+)
+from mitmproxy.proxy.layers.http._http1 import Http1Client
+
+from .patience import FIRST_ATTEMPT_ID
+
+Commands = Generator[commands.Command, None, None]
+
+HEAD_BYTES = 256 * 1024
+"""Largest head of an answer. Clients stop far earlier (Node at 16 KiB, curl at 300 KiB); HTTP/2 allows 64 KiB here."""
+
+_INFORMATIONAL = re.compile(rb"(?:\r?\n)*HTTP/1\.[01] 1(?!01)\d\d[ \r\n]")
+"""A 1xx answer. 101 is none: it is final, and changes the protocol."""
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+
+
+class TrailerReader:
+    """A `ChunkedReader` that keeps the trailers to itself, because mitmproxy's loop raises where it sees any."""
+
+    def __init__(self, inner: ChunkedReader) -> None:
+        self.inner = inner
+        self.trailers: list[tuple[bytes, bytes]] = []
+
+    def __call__(self, buf: ReceiveBuffer) -> h11.Event | None:
+        event: h11.Event | None = self.inner(buf)
+        if isinstance(event, h11.EndOfMessage):
+            self.trailers = [(bytes(name), bytes(value)) for name, value in event.headers]
+            return h11.EndOfMessage()
+        return event
+
+    def read_eof(self) -> h11.Event:
+        return self.inner.read_eof()
+
+
+class AttemptHttp1Client(Http1Client):
+    """mitmproxy's HTTP/1 client; for a stream id of ours it reads answers as they may be."""
+
+    @property
+    def _ours(self) -> bool:
+        return self.stream_id is not None and self.stream_id >= FIRST_ATTEMPT_ID
+
+    # Both are plain functions that hand out a generator: one more generator around every event costs more than what they do.
+
+    def read_headers(self, event: events.ConnectionEvent) -> Commands:
+        if self._ours and isinstance(event, events.DataReceived):
+            while _INFORMATIONAL.match(self._begun(event)) and self.buf.maybe_extract_lines() is not None:
+                pass
+            if len(self.buf) > HEAD_BYTES and not _HEAD_END.search(bytes(self.buf)):
+                return self._refuse_head()
+        return super().read_headers(event)
+
+    def _begun(self, event: events.DataReceived) -> bytes:
+        return event.data if len(self.buf) == len(event.data) else bytes(self.buf)
+
+    def _refuse_head(self) -> Commands:
+        yield commands.CloseConnection(self.conn)
+        said = f"the response head is longer than {HEAD_BYTES} bytes"
+        assert self.stream_id is not None
+        yield ReceiveHttp(ResponseProtocolError(self.stream_id, said, ErrorCode.GENERIC_SERVER_ERROR))
+        self.state = self.done
+
+    def read_body(self, event: events.Event) -> Commands:
+        if self._ours and isinstance(self.body_reader, ChunkedReader):
+            self.body_reader = TrailerReader(self.body_reader)  # type: ignore[assignment]
+        reader: object = self.body_reader
+        return self._with_trailers(event, reader) if isinstance(reader, TrailerReader) else super().read_body(event)
+
+    def _with_trailers(self, event: events.Event, reader: TrailerReader) -> Commands:
+        for command in super().read_body(event):  # nothing of it blocks, so no command wants a reply
+            said = command.event if isinstance(command, ReceiveHttp) else None
+            if isinstance(said, ResponseEndOfMessage) and reader.trailers:
+                yield ReceiveHttp(ResponseTrailers(said.stream_id, http.Headers(reader.trailers)))
+            yield command
