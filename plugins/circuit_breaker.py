@@ -73,17 +73,16 @@ class CircuitBreaker:
         self._core, self._local, self._figures = core, *_figures(core)
         # Several proxies may share a store: their holders must differ.
         self._proxy = self._proxy or f"{core.clock.chance():.12f}"
-        if self._breakers is not None:
-            self._breakers.close()
-        self._breakers = Breakers(
-            core.store, self._figures_of, most=settings.max_breakers, forget_after_ms=settings.forget_after_ms
-        )
+        if self._breakers is None:  # a reload keeps it: it knows the leases of probes under way
+            self._breakers = Breakers(core.store, self._figures_of)
+        self._breakers.most, self._breakers.forget_after_ms = settings.max_breakers, settings.forget_after_ms
         self._breakers.forget_idle(_ms(core.clock.now()))
 
     @hookimpl
     def stop(self) -> None:
         if self._breakers is not None:
             self._breakers.close()
+            self._breakers = None
         self._probes.clear()
 
     @hookimpl

@@ -34,8 +34,6 @@ class Probe:
     provider: str
     period: int
     holder: str
-    until_ms: int
-    """After this its result means nothing (`CB-40`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +60,7 @@ class Breakers:
         self.forget_after_ms = forget_after_ms
         self._table = store.table(TABLE_NAME, keep=True)
         self._permits = store.permits
-        self._leases: dict[str, dict[str, int]] = {}  # permit key -> holder -> until_ms: what is told to those who wait
+        self._leases: dict[str, dict[str, int]] = {}  # permit key -> holder -> until_ms: after that its word means nothing (CB-40)
         self._told_at: dict[str, int] = {}
         self._parsed: dict[str, tuple[Value, Breaker]] = {}
         self._blocking: set[str] = set()
@@ -84,7 +82,10 @@ class Breakers:
     def read(self, provider: str, now_ms: int) -> Breaker:
         """The breaker as it is now (`CB-20`)."""
         figures = self.figures(provider)
-        return self._apply(provider, lambda b: machine.refreshed(b, figures, now_ms), now_ms)
+        breaker = self._apply(provider, lambda b: machine.refreshed(b, figures, now_ms), now_ms)
+        if breaker.state is State.HALF_OPEN:
+            self._shorten_leases(_permit(provider, breaker.period), now_ms, figures)
+        return breaker
 
     def refusal(self, provider: str, now_ms: int) -> Refusal | None:
         """Why the provider may not be asked now; None when it may."""
@@ -113,7 +114,7 @@ class Breakers:
             return self._busy(provider, breaker, now_ms)
         self._leases = {k: v for k, v in self._leases.items() if k == key or _is_other(k, provider)}
         self._leases.setdefault(key, {})[holder] = until
-        return Probe(provider=provider, period=breaker.period, holder=holder, until_ms=until)
+        return Probe(provider=provider, period=breaker.period, holder=holder)
 
     # ------------------------------------------------------------ learning
 
@@ -175,15 +176,24 @@ class Breakers:
         detail = f"the breaker of {provider} is half-open and its probe is under way"
         return Refusal(provider=provider, until_ms=max(until, now_ms), detail=detail)
 
+    def _shorten_leases(self, key: str, now_ms: int, figures: Figures) -> None:
+        """No lease lasts longer than one reset timeout from now, also when the clock was turned back (`CB-40`)."""
+        longest = now_ms + figures.reset_timeout_ms
+        for holder, until in self._leases.get(key, {}).items():
+            if until > longest:
+                limit = figures.half_open_requests
+                self._permits.take(key, limit=limit, holder=holder, until=longest / 1000, now=now_ms / 1000)
+                self._leases[key][holder] = longest
+
     def _settled(self, probe: Probe | None, now_ms: int) -> bool:
         """Give the probe's permit back; whether its result still means something."""
         if probe is None:
             return False
         key = _permit(probe.provider, probe.period)
         self._permits.give(key, holder=probe.holder)
-        self._leases.get(key, {}).pop(probe.holder, None)
+        until_ms = self._leases.get(key, {}).pop(probe.holder, 0)
         breaker = self._get(probe.provider)
-        return breaker.state is State.HALF_OPEN and breaker.period == probe.period and now_ms < probe.until_ms
+        return breaker.state is State.HALF_OPEN and breaker.period == probe.period and now_ms < until_ms
 
     def _get(self, provider: str) -> Breaker:
         value = self._table.get(provider)
