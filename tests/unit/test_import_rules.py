@@ -25,12 +25,14 @@ PURE = {
     "input_problems.py",
     "model.py",
     "nearest.py",
+    "provider_failure.py",
+    "provider_settings.py",
     "watch.py",
     "wire.py",
     "yaml_source.py",
 }
-"""Modules that are given time, chance, network and disk (`style.md` §4); so are all of `dialects/` and `verdicts/`."""
-PURE_FOLDERS = ("dialects/", "verdicts/")
+"""Modules that are given time, chance, network and disk (`style.md` §4); so are all files of `PURE_FOLDERS`."""
+PURE_FOLDERS = ("breaker/", "dialects/", "verdicts/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
 USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "stream/")

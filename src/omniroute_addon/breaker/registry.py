@@ -60,7 +60,9 @@ class Breakers:
         self.forget_after_ms = forget_after_ms
         self._table = store.table(TABLE_NAME, keep=True)
         self._permits = store.permits
-        self._leases: dict[str, dict[str, int]] = {}  # permit key -> holder -> until_ms: after that its word means nothing (CB-40)
+        self._leases: dict[
+            str, dict[str, int]
+        ] = {}  # permit key -> holder -> until_ms: after that its word means nothing (CB-40)
         self._told_at: dict[str, int] = {}
         self._parsed: dict[str, tuple[Value, Breaker]] = {}
         self._blocking: set[str] = set()

@@ -67,7 +67,7 @@ def test_every_state_can_be_reset_and_none_is_a_trap() -> None:
 def test_probe_events_exist_only_while_half_open() -> None:
     probes = {Event.PROBE_SUCCEEDED, Event.PROBE_FAILED, Event.PROBE_SAID_NOTHING}
     assert {state for state, event in TABLE if event in probes} == {HALF_OPEN}
-    assert PASSES == {CLOSED, DEGRADED}
+    assert {CLOSED, DEGRADED} == PASSES
 
 
 def test_a_row_without_a_reason_keeps_the_state() -> None:

@@ -113,11 +113,24 @@ def test_a_probe_that_hangs_loses_its_place_and_its_word() -> None:
     second = probe(breakers, "h2", T0 + 2 * HOLD)
     breakers.succeeded("glm", T0 + 2 * HOLD + 1, first)
     assert breakers.read("glm", T0 + 2 * HOLD + 1).state is HALF_OPEN
-    assert isinstance(breakers.claim("glm", "h3", T0 + 2 * HOLD + 1), Refusal)  # the late one freed nothing of the second
+    assert isinstance(
+        breakers.claim("glm", "h3", T0 + 2 * HOLD + 1), Refusal
+    )  # the late one freed nothing of the second
     breakers.failed("glm", Failure(connection="x"), T0 + 2 * HOLD + 2, first)
     assert breakers.read("glm", T0 + 2 * HOLD + 2).state is HALF_OPEN
     breakers.succeeded("glm", T0 + 2 * HOLD + 3, second)
     assert breakers.read("glm", T0 + 2 * HOLD + 3).state is CLOSED
+
+
+def test_a_clock_turned_back_makes_no_lease_longer() -> None:
+    """CB-40; found by the model: a probe that hung would have blocked the provider until the clock had caught up."""
+    breakers = opened()
+    probe(breakers, "h1", T0 + HOLD)
+    earlier = T0 - 3_600_000
+    refusal = breakers.refusal("glm", earlier)
+    assert refusal and refusal.until_ms == earlier + HOLD
+    assert isinstance(breakers.claim("glm", "h2", earlier + HOLD - 1), Refusal)
+    probe(breakers, "h2", earlier + HOLD)
 
 
 def test_late_results_of_other_requests_change_nothing() -> None:

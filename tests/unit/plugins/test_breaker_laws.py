@@ -74,11 +74,11 @@ class Model:
         if self.state == "HALF_OPEN":  # a lease never lasts longer than one reset timeout from now
             for request, (era, end) in self.probes.items():
                 self.probes[request] = (era, min(end, now + self.reset_ms) if era == self.era else end)
-        elif self.state != "OPEN" and self.failed_at is not None and self.count + (self.state == "DEGRADED") > 0:
-            if now - self.failed_at >= self.reset_ms * self.multiplier:
-                self.count = 0
-                if self.state == "DEGRADED":
-                    self.go("CLOSED")
+        quiet = self.failed_at is not None and now - self.failed_at >= self.reset_ms * self.multiplier
+        if quiet and self.state in ("CLOSED", "DEGRADED"):
+            self.count = 0
+            if self.state == "DEGRADED":
+                self.go("CLOSED")
 
     def running(self, now: int) -> int:
         """Probes of this era whose lease runs."""
@@ -218,7 +218,9 @@ class BreakerLaws(RuleBasedStateMachine):
             self.plugin.succeeded(call=call, attempt=done, now=self.now)
         elif how != "abort":
             failed = how == "failure"
-            verdict = make_verdict("server_error" if failed else "rate_limit", status=503 if failed else 429, breaker=failed)
+            verdict = make_verdict(
+                "server_error" if failed else "rate_limit", status=503 if failed else 429, breaker=failed
+            )
             story = make_story(attempt, answer=make_answer(verdict.status), verdict=verdict)
             self.plugin.failed(call=call, story=story, now=self.now)
         self.plugin.finish(call=call, now=self.now)
@@ -228,7 +230,9 @@ class BreakerLaws(RuleBasedStateMachine):
 
     # Deep states are rare in random traffic, so there are rules that lead to them.
 
-    @rule(late=st.sampled_from(["success", "failure", "neutral"]), how=st.sampled_from(["success", "failure", "failure"]))
+    @rule(
+        late=st.sampled_from(["success", "failure", "neutral"]), how=st.sampled_from(["success", "failure", "failure"])
+    )
     def outage(self, late: str, how: str) -> None:
         """Enough failures to open, the late answer of a request from before, and a probe after the hold."""
         before = self.request("late")
@@ -323,7 +327,9 @@ class BreakerLaws(RuleBasedStateMachine):
     def _read(self) -> dict[str, Any]:
         self.model.read(self.now_ms)
         shown = self.plugin.status(self.now)
-        return dict(shown[0]) if shown else {"state": "CLOSED", "failureCount": 0, "openCycleCount": 0, "retryAfterMs": 0}
+        return (
+            dict(shown[0]) if shown else {"state": "CLOSED", "failureCount": 0, "openCycleCount": 0, "retryAfterMs": 0}
+        )
 
     @invariant()
     def never_more_probes_than_allowed(self) -> None:

@@ -281,9 +281,23 @@ def test_the_dead_network_rule_can_be_switched_off_and_spares_servers_at_home() 
 def test_a_reload_keeps_the_state_and_takes_the_new_figures() -> None:
     """CB-62"""
     proxy = opened()
-    proxy.core.config = Config(settings=Settings.model_validate({"circuit_breaker": {"api_key": {"reset_timeout_ms": 9000}}}))
+    proxy.core.config = Config(
+        settings=Settings.model_validate({"circuit_breaker": {"api_key": {"reset_timeout_ms": 9000}}})
+    )
     proxy.plugin.start(core=proxy.core)
     assert proxy.excluded(A) == [("a", 9.0)]
+
+
+def test_a_reload_does_not_forget_who_probes() -> None:
+    """CB-37; found by the model."""
+    proxy = opened()
+    proxy.at(30)
+    call = make_call()
+    proxy.admit(call)
+    proxy.plugin.start(core=proxy.core)
+    assert proxy.excluded(A) == [("a", 60.0)]
+    proxy.succeed(call)
+    assert proxy.status["state"] == "CLOSED"
 
 
 def test_a_provider_that_no_pack_knows_has_the_figures_of_an_api_key() -> None:
@@ -324,5 +338,3 @@ def test_a_store_that_fails_to_write_costs_nothing() -> None:
 
     proxy = opened(store=Broken())
     assert proxy.excluded(A) == [("a", 30.0)]
-
-
