@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
 from .input_problems import Strict
+from .lock_settings import EgressLockSettings, ModelLockoutSettings
 from .nearest import shown
 from .provider_settings import CircuitBreaker, ProviderCooldownSettings
 from .setting_fields import DAY_MS, group, ms, setting
 
 _TRUE, _FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
+_NOTHING = frozenset({"none", "off", "false", "0"})
+"""An environment variable's words for an empty list (`EL-3`)."""
 
 
 # ---------------------------------------------------------------- groups
@@ -64,6 +67,26 @@ class ConnectionCooldown(Strict):
     oauth: OauthCooldown = group(OauthCooldown, "Connections that log in with OAuth.")
     api_key: ApiKeyCooldown = group(ApiKeyCooldown, "Connections with an API key.")
     local: LocalCooldown = group(LocalCooldown, "Local servers.")
+    concurrency_ms: int = ms(1_000, "Rest of a connection that is busy, not exhausted (CC-42).", le=60_000)
+    refusal_ms: int = ms(5_000, "Rest after the upstream refused the way of calling (CC-61).")
+    refusals_before_ban: int = setting(
+        3, "Such refusals in a row, of one connection, that ban it; 0 never bans (CC-60).", ge=0, le=1000
+    )
+    forbidden_window_ms: int = ms(
+        600_000, "Two 403 without a stated cause within this time ban a connection; 0: the first one does (CC-63)."
+    )
+    forget_ladder_ms: int = ms(600_000, "Quiet time after a rest that sets the ladder back to its start (CC-85).")
+    stream_stall: bool = setting(False, "A stream that stalls without output rests its connection (CC-46).")
+    expired_tries: int = setting(
+        3, "How often a connection with an expired OAuth login is tried again by itself (CC-71).", ge=0, le=20
+    )
+    expired_try_base_ms: int = ms(300_000, "Pause before the first such try; doubles (CC-71).")
+    custom_banned_signals: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+        default_factory=list, description="Further words of an upstream that mean a banned account (CC-66)."
+    )
+    probe_can_disable: bool = setting(
+        False, "A failed connection test counts like any other failure (CC-83).", env="PROBE_CAN_DISABLE"
+    )
 
 
 class PluginSettings(Strict):
@@ -117,14 +140,26 @@ class Settings(Strict):
     held_body_bytes: int = setting(
         8_388_608, "Most bytes of an answer that are held before the decision.", ge=65_536, le=268_435_456
     )
-    max_cooldown_ms: int = ms(120_000, "Longest step of a backoff ladder (CC-16).")
+    max_cooldown_ms: int | None = setting(
+        None,
+        "Longest step of a connection's backoff ladder; unset: `model_lockout.max_cooldown_ms` (CC-16).",
+        ge=0,
+        le=DAY_MS,
+    )
     max_hint_ms: int = ms(30 * DAY_MS, "Longest wait that an upstream's hint can impose (CC-31).", le=30 * DAY_MS)
     connection_cooldown: ConnectionCooldown = group(ConnectionCooldown, "Cooldown of a failed connection.")
     circuit_breaker: CircuitBreaker = group(CircuitBreaker, "When a whole provider is left alone (CB).")
     provider_cooldown: ProviderCooldownSettings = group(
         ProviderCooldownSettings, "Optional: skip what failed a moment ago (PC)."
     )
+    model_lockout: ModelLockoutSettings = group(ModelLockoutSettings, "Locks of one model of one connection (ML).")
+    egress_lock: EgressLockSettings = group(EgressLockSettings, "Providers that count per outgoing address (EL).")
     plugins: PluginSettings = group(PluginSettings, "Which plugins run.")
+
+    @property
+    def longest_rest_ms(self) -> int:
+        """The cap of a connection's ladder (`CC-16`)."""
+        return self.model_lockout.max_cooldown_ms if self.max_cooldown_ms is None else self.max_cooldown_ms
 
 
 # ---------------------------------------------------------------- where a value comes from
@@ -229,6 +264,8 @@ def _from_environment(text: str, field: FieldInfo) -> Any:
         if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("clamp"):
             number = min(max(number, low), high)
         return int(number) if low <= number <= high else None
+    if get_origin(field.annotation) is list:
+        return [] if text.lower() in _NOTHING else [word for part in text.split(",") if (word := part.strip().lower())]
     return text if text in get_args(field.annotation) else None
 
 
