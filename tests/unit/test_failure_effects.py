@@ -12,6 +12,7 @@ from omniroute_addon.settings import Settings
 from omniroute_addon.testing.calls import (
     make_answer,
     make_attempt,
+    make_connection,
     make_provider,
     make_story,
     make_target,
