@@ -124,6 +124,21 @@ class Lockout(RuleBasedStateMachine):
         self.plugin.failed(call=make_call(), story=story, now=self.clock.time)
         self._expect(names(connection, model)[key], wait * 1000, quota=sort == "quota")
 
+    @rule(
+        connection=st.sampled_from(CONNECTIONS),
+        model=st.sampled_from(MODELS),
+        sort=st.sampled_from(["limit", "fault"]),
+        times=st.integers(2, 5),
+        late=st.sampled_from([0.0, 59.0, 60.0, 61.0]),
+    )
+    def fails_again_and_again(self, connection: str, model: str, sort: str, times: int, late: float) -> None:
+        """Each time soon after the lock before it ended: what random time alone hardly ever meets."""
+        key = names(connection, model)["family" if sort == "limit" else "exact"]
+        for _ in range(times):
+            if key in self.rows and self.rows[key].until > self.now:
+                self.clock.set(self.rows[key].until / 1000 + late)
+            self.fails(connection, model, sort, 0)
+
     def _expect(self, key: tuple[str, ...], wait: int, *, quota: bool) -> None:
         row = self.rows.get(key)
         if row is not None and self.now < row.until:
@@ -171,8 +186,8 @@ class Lockout(RuleBasedStateMachine):
             last = max((self.rows[k].until for k in keys if k in self.rows), default=0)
             until = excluded.get(target.key)
             assert (round(until * 1000) if until else 0) == (last if last > self.now else 0), (target.model, self.rows)
-        running = sum(row.until > self.now for row in self.rows.values())
-        assert len(self.plugin.status(self.clock.time)) == running
+        running = sorted(row.count for row in self.rows.values() if row.until > self.now)
+        assert sorted(item["failureCount"] for item in self.plugin.status(self.clock.time)) == running
         kept = dict(self.store.table("model_lockout_kept").scan())
         assert all(v["reason"] == "quota_exhausted" for v in kept.values())
 
