@@ -41,11 +41,12 @@ class LockBook:
         self._read: dict[str, tuple[Value, Lock | None]] = {}
         self._store = store
         self._of: dict[str, set[str]] = {}
+        self._count = 0
         for key, value in self._table.scan():
-            self._of.setdefault(str(value.get("connection")), set()).add(key)
+            self._add(str(value.get("connection")), key)
 
     def __repr__(self) -> str:
-        return f"<LockBook keys={sum(map(len, self._of.values()))}>"
+        return f"<LockBook keys={self._count}>"
 
     def recall(self, now: float, *, persist: bool) -> None:
         """Bring back what survived a restart; drop what ended meanwhile, and everything when it is not wanted."""
@@ -114,7 +115,7 @@ class LockBook:
 
     def make_room(self, now: float, most: int = MOST) -> None:
         """Before a new key: records that are over go; beyond the bound ended locks first, then those that end soonest."""
-        if sum(map(len, self._of.values())) < most:
+        if self._count < most:
             return
         rows = [(lock.forgotten_at() > now, lock.until, key) for key, lock, _ in self.rows()]
         over = [key for alive, _, key in rows if not alive]
@@ -131,13 +132,19 @@ class LockBook:
         connection = str(old.get("connection"))
         self._table.update(key, lambda _: value)
         if value is not None:
-            self._of.setdefault(connection, set()).add(key)
+            self._add(connection, key)
             return
         self._read.pop(key, None)
         keys = self._of.get(connection, set())
+        self._count -= key in keys
         keys.discard(key)
         if not keys:
             self._of.pop(connection, None)
+
+    def _add(self, connection: str, key: str) -> None:
+        keys = self._of.setdefault(connection, set())
+        self._count += key not in keys
+        keys.add(key)
 
 
 def _place(value: Value) -> Place:

@@ -63,7 +63,8 @@ class Model:
         elif fixed is not None:
             self.until = now + fixed if fixed else 0
         else:
-            self.until, self.level = now + base * 2**self.level, min(5, self.level + 1)
+            self.until = now + base * 2**self.level if base else 0
+            self.level = min(5, self.level + 1)
 
     def end(self, now: int, word: str) -> None:
         if not self.out:
@@ -205,7 +206,7 @@ class KeptCooldown(Cooldown):
 
 
 TestCooldown = Cooldown.TestCase
-TestCooldown.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestCooldown.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestKeptCooldown = KeptCooldown.TestCase
 TestKeptCooldown.settings = settings(max_examples=5, stateful_step_count=15, deadline=None)
 

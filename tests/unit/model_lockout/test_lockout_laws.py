@@ -130,14 +130,19 @@ class Lockout(RuleBasedStateMachine):
         sort=st.sampled_from(["limit", "fault"]),
         times=st.integers(2, 5),
         late=st.sampled_from([0.0, 59.0, 60.0, 61.0]),
+        heals=st.integers(0, 2),
     )
-    def fails_again_and_again(self, connection: str, model: str, sort: str, times: int, late: float) -> None:
+    def fails_again_and_again(
+        self, connection: str, model: str, sort: str, times: int, late: float, heals: int
+    ) -> None:
         """Each time soon after the lock before it ended: what random time alone hardly ever meets."""
         key = names(connection, model)["family" if sort == "limit" else "exact"]
         for _ in range(times):
             if key in self.rows and self.rows[key].until > self.now:
                 self.clock.set(self.rows[key].until / 1000 + late)
             self.fails(connection, model, sort, 0)
+        for _ in range(heals):
+            self.succeeds(connection, model, 0)
 
     def _expect(self, key: tuple[str, ...], wait: int, *, quota: bool) -> None:
         row = self.rows.get(key)
