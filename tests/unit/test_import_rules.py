@@ -32,7 +32,7 @@ PURE = {
     "yaml_source.py",
 }
 """Modules that are given time, chance, network and disk (`style.md` §4); so are all files of `PURE_FOLDERS`."""
-PURE_FOLDERS = ("breaker/", "dialects/", "verdicts/")
+PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model_lockout/", "verdicts/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
 USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "stream/")
