@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,9 @@ from omniroute_addon.cooldown.rest import Rest
 from omniroute_addon.core import Core
 from omniroute_addon.model import RetryAfter, Target
 from omniroute_addon.settings import Settings, resolve_settings
+from omniroute_addon.store import Store
 from omniroute_addon.store.memory import MemoryStore
+from omniroute_addon.store.sqlite import SqliteStore
 from omniroute_addon.testing.calls import (
     make_answer,
     make_attempt,
@@ -43,7 +46,7 @@ PAID = target("p", "openai")
 class Proxy:
     """The three plugins as the host asks them; time is seconds since the start."""
 
-    def __init__(self, *targets: Target, **settings: Any) -> None:
+    def __init__(self, *targets: Target, store: Store | None = None, **settings: Any) -> None:
         self.clock = ManualClock()
         self.start = self.clock.time
         packs = SimpleNamespace(
@@ -62,7 +65,7 @@ class Proxy:
             packs=packs,  # type: ignore[arg-type]
             rules=None,  # type: ignore[arg-type]
             clock=self.clock.clock,
-            store=MemoryStore(),
+            store=store or MemoryStore(),
         )
         self.cooldown, self.lockout, self.lock = ConnectionCooldown(), ModelLockout(), EgressLock()
         for plugin in (self.cooldown, self.lockout, self.lock):
@@ -306,6 +309,17 @@ def test_one_line_tells_of_each_firing_without_the_proxys_credentials(caplog: py
     assert [r.getMessage() for r in caplog.records if "egress" in r.name] == [
         "egress lock: address=proxy far.example:3128 siblings=1 seconds=50"
     ]
+
+
+def test_a_disk_that_fails_costs_nothing(tmp_path: Path) -> None:
+    """EL-28, edge case 11: the store never raises because of a disk, and memory is right"""
+    (tmp_path / "file").write_text("no folder")
+    proxy = Proxy(store=SqliteStore(tmp_path / "file" / "state.db"))
+    proxy.seen(A, B)
+    proxy.fail(wait_s=50)
+    assert proxy.core.store.trouble
+    assert proxy.resting() == {"a": 50.0, "b": 50.0}
+    proxy.core.store.close()
 
 
 def test_with_the_connection_cooldown_off_nothing_happens() -> None:
