@@ -1,152 +1,298 @@
-"""Connection cooldown: a connection that failed rests for a while, others serve meanwhile (`spec/03`).
+"""Connection cooldown: a connection that failed rests for a while, or is out until a person acts; others serve meanwhile.
 
-Theory. A connection is *free*, *resting* until a point in time, or *out* until a person changes something:
+The theory and the steps stand in `omniroute_addon.cooldown.steps` (`spec/03`), what is remembered in `cooldown.rest`, and
+whom a failure concerns in `failure_effects`. This plugin ties them to a request's life:
 
-    free ── recoverable failure ──► resting ── time passes (seen at the next read) ──► free
-    free, resting ── terminal verdict ──► out          (never the client's own credential)
-    any but out ── success that started after the failure ──► free, level 0
+    exclude    who rests (`connection_cooldown`, `egress_lock`) or is out (`connection_terminal`) is passed by
+    admit      an expired login gets one of its bounded tries (`CC-71`)
+    failed     the state after a failure; refusals of the way of calling, which `failed` is not told of, in `finish`
+    succeeded  clears, for every connection with the same credential (`A06`)
 
-How long it rests: what the upstream declared, when the class of the provider uses hints (`CC-20` to `CC-22`), else the
-ladder: base × 2^level, the level capped (`CC-12` to `CC-17`). Many failures of one moment are one failure: while a
-connection rests its level stays, and only a later declared deadline moves the end (`CC-36`, `CC-37`, `CC-39`, `A01`).
-
-Not modelled here: limits of one model, overload of the provider (`A07`: never the account's fault), persistence.
+State survives a restart; the streak of refusals does not (`CC-62`). The client's own credential rests like any other,
+so that a configured one comes first, but it is never out, and the engine sends it when nothing else is left.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from omniroute_addon import hookimpl
+from omniroute_addon.connection_key import SharedCredentials, connection_id, connection_key, is_guest, is_shared_rule
+from omniroute_addon.cooldown.book import MOST, ConnectionBook
+from omniroute_addon.cooldown.refusals import Refusals
+from omniroute_addon.cooldown.rest import CLEAN, Rest
+from omniroute_addon.cooldown.shown import entry
+from omniroute_addon.cooldown.steps import (
+    Failure,
+    Policy,
+    after_failure,
+    after_success,
+    after_try,
+    failure_of,
+    next_try_at,
+)
 from omniroute_addon.core import Core
-from omniroute_addon.model import Attempt, Connection, Exclusion, Kind, ModelCall, Story, Target
-from omniroute_addon.settings import ApiKeyCooldown, LocalCooldown, OauthCooldown
+from omniroute_addon.errors import NotAdmitted
+from omniroute_addon.failure_effects import Effects, effects_of
+from omniroute_addon.model import Attempt, Category, Connection, Exclusion, ModelCall, Story, Target
 
 log = logging.getLogger(__name__)
 
-Figures = OauthCooldown | ApiKeyCooldown | LocalCooldown
-LABEL = "connection_cooldown"
 TERMINAL_LABEL = "connection_terminal"
-_UNREACHABLE: frozenset[Kind] = frozenset({"network", "timeout", "server_error"})
-"""Failures that say nothing about the account, but that the next request should not run into at once either."""
-_TURN_FAULTS = frozenset({"empty", "half_tool_call"})
-"""`ST-72`: one bad turn of a model says nothing about the connection."""
-_CONCURRENCY_S = 1.0
-"""`CC-42`: busy, not exhausted."""
+_SHARED_QUOTA = "shared egress quota"
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What `admit` gives back for a connection that is out."""
+
+    reason: str
+
+    def __await__(self) -> Generator[Any, None, None]:
+        raise NotAdmitted(self.reason)
+        yield  # what makes it an awaitable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
-    """What is remembered of one connection."""
+class Cleared:
+    """What a reset did, in connections (`ML-62`)."""
 
-    until: float = 0.0
-    """Epoch seconds."""
-    level: int = 0
-    """Step on the ladder that the next failure takes (`CC-14`)."""
-    failed_at: float = 0.0
-    cause: str = ""
-    """Kind and rule of the failure that set `until`, for people."""
-    terminal: bool = False
-
-    def __repr__(self) -> str:
-        state = "OUT" if self.terminal else f"until={self.until:.3f}"
-        return f"<Rest {state} level={self.level} cause={self.cause}>"
-
-
-def ladder_s(figures: Figures, level: int, max_cooldown_ms: int) -> float:
-    """Seconds for a failure at this level (`CC-14`, `CC-16`)."""
-    steps = min(level, figures.max_backoff_steps)
-    return min(figures.base_cooldown_ms * 2**steps, max_cooldown_ms) / 1000
-
-
-def after_failure(rest: Rest, story: Story, figures: Figures, *, max_cooldown_ms: int, now: float) -> Rest:
-    """The state that follows from one failed attempt. Pure."""
-    verdict, connection = story.verdict, story.attempt.target.connection
-    cause = f"{verdict.kind} ({verdict.rule.id})"
-    if rest.terminal:
-        return rest
-    if verdict.terminal and not connection.own:
-        return replace(rest, terminal=True, until=0.0, failed_at=now, cause=cause)
-    hint = verdict.retry_after.seconds if verdict.retry_after and figures.use_upstream_retry_hints else 0.0
-    if connection.disable_cooling:
-        return replace(rest, failed_at=now, cause=cause)
-    if now < rest.until:  # one of many failures of the same moment
-        later = now + hint
-        return replace(rest, until=later, cause=cause) if hint and later > rest.until else rest
-    if verdict.kind == "concurrency_limited":
-        return replace(rest, until=now + (hint or _CONCURRENCY_S), failed_at=now, cause=cause)
-    if hint:
-        return Rest(until=now + hint, level=0, failed_at=now, cause=cause)
-    if verdict.cooldown_s is not None:  # `CC-18`: as it is, neither doubled nor capped
-        return replace(rest, until=now + verdict.cooldown_s, failed_at=now, cause=cause)
-    pause = ladder_s(figures, rest.level, max_cooldown_ms)
-    return Rest(until=now + pause, level=min(rest.level + 1, figures.max_backoff_steps), failed_at=now, cause=cause)
+    cleared: int = 0
+    skipped_terminal: int = 0
 
 
 class ConnectionCooldown:
-    """The mechanism's state, by connection id. In memory: a restart starts clean."""
+    """The mechanism. States are in the store; here is what dies with the proxy."""
 
     def __init__(self) -> None:
-        self.rests: dict[str, Rest] = {}
         self._core: Core | None = None
+        self._book: ConnectionBook | None = None
+        self._shared = SharedCredentials()
+        self._refusals = Refusals()
+        self._hints_told: set[str] = set()
+        self._guests = 0
+        # By identity: two calls may be equal. The call is kept so that its identity stays its own.
+        self._tries: dict[int, tuple[ModelCall, str]] = {}
+
+    # ------------------------------------------------------------ hooks
 
     @hookimpl
     def start(self, core: Core) -> None:
-        self._core = core
-        # Connections that the operator took away, or whose credential changed, are forgotten.
-        known = {_key_of(c) for c in core.config.connections}
-        self.rests = {k: v for k, v in self.rests.items() if k in known or k.startswith("client")}
+        self._core, self._book = core, ConnectionBook(core.store)
+        connections = core.config.connections
+        self._shared = SharedCredentials(connections)
+        self._refusals.keep({connection_key(c) for c in connections})
+        self._forget_unknown(connections)
+        self.book.thin_out(core.clock.now())
 
     @hookimpl
     def exclude(self, targets: Sequence[Target], now: float) -> list[Exclusion]:
-        out = []
+        out: list[Exclusion] = []
         for target in targets:
-            rest = self.rests.get(_key(target))
-            if rest is None:
+            rest = self.book.get(connection_key(target.connection))
+            if rest is CLEAN:
                 continue
             if rest.terminal:
-                detail = f"needs a person: {rest.cause}"
-                out.append(Exclusion(target=target, label=TERMINAL_LABEL, detail=detail))
+                again = self._next_try_at(target, rest)
+                if again is None or now < again:
+                    detail = f"{rest.status}, needs a person: {rest.cause}"
+                    out.append(Exclusion(target=target, label=TERMINAL_LABEL, detail=detail, until=again))
             elif now < rest.until:
-                out.append(Exclusion(target=target, label=LABEL, detail=rest.cause, until=rest.until))
+                out.append(Exclusion(target=target, label=rest.label, detail=rest.cause, until=rest.until))
         return out
 
     @hookimpl
-    def failed(self, call: ModelCall, story: Story, now: float) -> None:
-        verdict = story.verdict
-        unreachable = verdict.kind in _UNREACHABLE and story.answer.fault not in _TURN_FAULTS
-        if verdict.scope not in ("connection", "egress_ip") and not unreachable:
-            return
-        assert self._core
-        target, settings = story.attempt.target, self._core.config.settings
-        provider = self._core.packs.providers.get(target.connection.provider)
-        figures: Figures = getattr(settings.connection_cooldown, provider.category if provider else "api_key")
-        key = _key(target)
-        before = self.rests.get(key, Rest())
-        after = after_failure(before, story, figures, max_cooldown_ms=settings.max_cooldown_ms, now=now)
-        if after != before:
-            self.rests[key] = after
-            rests = "is out until its credential changes" if after.terminal else f"rests {after.until - now:.0f} s"
-            log.info("connection %s %s: %s", target.connection.id, rests, after.cause)
+    def admit(self, call: ModelCall, target: Target, now: float) -> Awaitable[None] | None:
+        self._tries.pop(id(call), None)
+        key = connection_key(target.connection)
+        rest = self.book.get(key)
+        if not rest.terminal or target.connection.own:
+            return None
+        again = self._next_try_at(target, rest)
+        if again is None or now < again:  # another request took the try, or the state came after the choice
+            return _Refused(f"{rest.status}, needs a person: {rest.cause}")
+        self.book.change(key, lambda r: after_try(r, now), provider=target.connection.provider)
+        self._tries[id(call)] = (call, key)
+        log.info("expired login is tried again: connection=%s try=%d", target.connection.id, rest.tries + 1)
+        return None
 
     @hookimpl
-    def succeeded(self, attempt: Attempt) -> None:
-        """`CC-48` to `CC-50`: clears everything but a terminal state, and nothing that failed after this attempt began."""
-        key = _key(attempt.target)
-        rest = self.rests.get(key)
-        if rest is not None and not rest.terminal and rest.failed_at <= attempt.started_at:
-            del self.rests[key]
+    def failed(self, call: ModelCall, story: Story, now: float) -> None:
+        self._tries.pop(id(call), None)
+        connection = story.attempt.target.connection
+        if story.answer.status:
+            self._refusals.ended(connection_key(connection), now)
+        if story.verdict.kind == "request_rejected":
+            self._refused(story, now)
+            return
+        effects = self._effects(story)
+        if effects.connection != "nothing":
+            self._learn(connection, self._failure(story, effects), now)
+            self._tell_of_ignored_hint(story, connection)
 
+    @hookimpl
+    def succeeded(self, call: ModelCall, attempt: Attempt, now: float) -> None:
+        connection = attempt.target.connection
+        held = self._tries.pop(id(call), None)
+        for key in self._shared.keys(connection):
+            self._refusals.ended(key, now)
+            tried = held is not None and held[1] == key
+            if self.book.get(key) is not CLEAN:
+                before, after = self.book.change(
+                    key,
+                    lambda r, t=tried: after_success(r, started_at=attempt.started_at, tried=t),  # type: ignore[misc]
+                    provider=connection.provider,
+                )
+                self._tell(connection_id(key), before, after)
 
-def _key(target: Target) -> str:
-    return _key_of(target.connection)
+    @hookimpl
+    def finish(self, call: ModelCall, stories: Sequence[Story], now: float) -> None:
+        self._tries.pop(id(call), None)
+        for story in stories:
+            if story.verdict.scope != "request":
+                continue
+            if story.verdict.kind == "request_rejected":
+                self._refused(story, now)
+            elif story.answer.status:
+                self._refusals.ended(connection_key(story.attempt.target.connection), story.ended_at)
 
+    # ------------------------------------------------------------ for people
 
-def _key_of(connection: Connection) -> str:
-    """A credential is its own identity: the id may stay while the key behind it changes."""
-    return f"{connection.id}#{connection.secret.digest}" if connection.secret else connection.id
+    def status(self, now: float, provider: str | None = None) -> list[Mapping[str, Any]]:
+        """Every connection that is out of routing, as `GET /api/resilience/cooldowns` shows it (`ML-60`)."""
+        return [
+            entry(connection_id(key), str(value.get("provider")), rest, now)
+            for key, rest, value in self.book.rows(provider=provider)
+            if rest.terminal or rest.until > now
+        ]
+
+    def reset(self, connection: str | None = None, *, provider: str | None = None, terminal: bool = False) -> Cleared:
+        """Clear one connection, a provider's, or all. A terminal state only with `terminal` (`CC-57`)."""
+        cleared = skipped = 0
+        for key, rest, _ in list(self.book.rows(provider=provider)):
+            if connection is not None and connection_id(key) != connection:
+                continue
+            if rest.terminal and not terminal:
+                skipped += 1
+                continue
+            self.book.forget(key)
+            cleared += 1
+            log.info("connection reset by a person: connection=%s state=%r", connection_id(key), rest)
+        return Cleared(cleared=cleared, skipped_terminal=skipped)
+
+    def tested(self, connection: Connection, now: float, failure: Story | None = None) -> None:
+        """A connection test ended. Passed: clears everything, also a terminal state (`CC-55`). Failed: is written down,
+        and changes nothing else unless the operator wants that (`CC-83`, `CC-84`)."""
+        if failure is None:
+            self.book.forget(connection_key(connection))
+            return
+        effects = self._effects(failure)
+        counts = self.core.config.settings.connection_cooldown.probe_can_disable
+        noted = effects if counts else replace(effects, connection="note")
+        self._learn(connection, self._failure(failure, noted), now)
+
+    @property
+    def book(self) -> ConnectionBook:
+        """All states, by connection key."""
+        assert self._book is not None, "start() comes first"
+        return self._book
+
+    @property
+    def core(self) -> Core:
+        """What `start` gave."""
+        assert self._core is not None, "start() comes first"
+        return self._core
+
+    # ------------------------------------------------------------ inside
+
+    def _effects(self, story: Story) -> Effects:
+        provider = self.core.packs.providers.get(story.attempt.target.connection.provider)
+        return effects_of(story, self.core.config.settings, provider)
+
+    def _class(self, provider: str) -> Category:
+        """By what the pack says, not by the address: a private gateway before an account is not a server of one's own."""
+        pack = self.core.packs.providers.get(provider)
+        return pack.category if pack else "api_key"
+
+    def _policy(self, connection: Connection) -> Policy:
+        return Policy.of(self.core.config.settings, self._class(connection.provider))
+
+    def _failure(self, story: Story, effects: Effects) -> Failure:
+        connection, settings = story.attempt.target.connection, self.core.config.settings
+        shared = is_shared_rule(story.verdict.rule.file)
+        failure = failure_of(story, effects.connection, self._policy(connection), shared_rule=shared)
+        if effects.siblings:
+            text = f"{_SHARED_QUOTA}: {failure.error}"
+            least_s = settings.egress_lock.fallback_ms / 1000
+            failure = replace(failure, error=text[:100], least_s=least_s, label="egress_lock")
+        words = settings.connection_cooldown.custom_banned_signals
+        if words and not connection.own and any(w.lower() in story.verdict.message.lower() for w in words):
+            failure = replace(failure, out="banned", unexplained_403=False)  # CC-66
+        return failure
+
+    def _learn(self, connection: Connection, failure: Failure, now: float) -> None:
+        key, policy = connection_key(connection), self._policy(connection)
+        before, after = self.book.change(
+            key, lambda rest: after_failure(rest, failure, policy, now), provider=connection.provider
+        )
+        self._tell(connection.id, before, after)
+        if before is CLEAN and connection.own:
+            self._guests += 1
+            if self._guests % (MOST // 10) == 0:
+                self.book.thin_out(now)
+
+    def _refused(self, story: Story, now: float) -> None:
+        """`CC-60`, `CC-61`: the way of calling is disliked; again and again, it is the account."""
+        connection, group = story.attempt.target.connection, self.core.config.settings.connection_cooldown
+        if connection.own:
+            return
+        count = self._refusals.count(connection_key(connection), story.ended_at)
+        banned = 0 < group.refusals_before_ban <= count
+        failure = failure_of(story, "rest", self._policy(connection), shared_rule=False)
+        failure = replace(
+            failure,
+            declared_s=0.0,
+            fixed_s=group.refusal_ms / 1000,
+            error_type="rate_limit_exceeded",
+            out="banned" if banned else None,
+        )
+        self._learn(connection, failure, now)
+
+    def _next_try_at(self, target: Target, rest: Rest) -> float | None:
+        """Only a login that somebody renews outside can come back by itself (`CC-71`)."""
+        if self._class(target.connection.provider) != "oauth":
+            return None
+        group = self.core.config.settings.connection_cooldown
+        return next_try_at(rest, tries=group.expired_tries, base_ms=group.expired_try_base_ms)
+
+    def _tell(self, connection: str, before: Rest, after: Rest) -> None:
+        if after == before:
+            return
+        if after.terminal and not before.terminal:
+            log.warning("connection is out: connection=%s state=%r", connection, after)
+        else:
+            log.info("connection changed: connection=%s state=%r", connection, after)
+
+    def _tell_of_ignored_hint(self, story: Story, connection: Connection) -> None:
+        wait = story.verdict.retry_after
+        key = connection_key(connection)
+        if wait and key not in self._hints_told and not self._policy(connection).hints and not connection.own:
+            self._hints_told.add(key)
+            log.info(
+                "the upstream's wait is not used for this class: connection=%s wait=%.0fs", connection.id, wait.seconds
+            )
+
+    def _forget_unknown(self, connections: Sequence[Connection]) -> None:
+        """What the operator took away, and whose credential changed. Who is out stays so while no connection has his name:
+        a credential that cannot be read today leaves its connection out of the list."""
+        known, names = {connection_key(c) for c in connections}, {c.id for c in connections}
+        for key, rest, _ in list(self.book.rows()):
+            mine = not is_guest(key) and key not in known
+            if mine and (connection_id(key) in names or not rest.terminal):
+                self.book.forget(key)
 
 
 plugin = ConnectionCooldown()

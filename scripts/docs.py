@@ -88,14 +88,17 @@ def _values(field: Any) -> str:
     bounds = {name: getattr(m, name) for m in field.metadata for name in ("ge", "le") if hasattr(m, name)}
     if bounds.get("le") is not None:
         return f"{bounds.get('ge', 0):,} … {bounds['le']:,}"
-    return {bool: "`true` or `false`", int: "whole number"}.get(field.annotation, "list of names")
+    if get_origin(field.annotation) is dict:
+        return "mapping"
+    words = {bool: "`true` or `false`", bool | None: "`true` or `false`", list[str]: "list of names"}
+    return words.get(field.annotation, "list of numbers")
 
 
 def settings() -> str:
     from omniroute_addon.settings import rows
 
     def default(value: Any) -> str:
-        return code(str(value).lower() if isinstance(value, bool) else value)
+        return "" if value is None else code(str(value).lower() if isinstance(value, bool) else value)
 
     return table(
         ("setting", "default", "values", "meaning", "environment"),
@@ -183,10 +186,28 @@ def codes() -> str:
     return table(("code", "sentence"), ((code(name), sentence) for name, sentence in CODES.items()))
 
 
+# ---------------------------------------------------------------- circuit breaker
+
+
+def breaker_diagram() -> str:
+    from omniroute_addon.breaker.diagram import mermaid
+
+    return f"```mermaid\n{mermaid()}\n```"
+
+
+def breaker_table() -> str:
+    from omniroute_addon.breaker.diagram import rows
+
+    headers = ("state", "event", "next state", "counters", "reason")
+    return table(headers, ((code(a), b, code(c), d, code(e)) for a, b, c, d, e in rows()))
+
+
 # ---------------------------------------------------------------- writing
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "breaker-diagram": breaker_diagram,
+    "breaker-table": breaker_table,
     "codes": codes,
     "commands": commands,
     "connection-fields": connection_fields,

@@ -35,7 +35,8 @@ def header_names() -> set[str]:
 
 
 def exclusion_labels() -> set[str]:
-    """Every label that an `Exclusion` is made with: a text, or a constant of the same file. Raises KeyError for others."""
+    """Every label that an `Exclusion` is made with: a text, a constant of the same file, or a value's own `.label`,
+    which is one of the constants that are called so. Raises KeyError for others."""
     found: set[str] = set()
     for file in sources():
         tree = ast.parse(file.read_text(encoding="utf-8"), file)
@@ -44,8 +45,9 @@ def exclusion_labels() -> set[str]:
             for node in tree.body
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
         }
+        found |= {str(value) for name, value in constants.items() if name.endswith("LABEL")}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Exclusion":
-                values = (keyword.value for keyword in node.keywords if keyword.arg == "label")
+                values = (k.value for k in node.keywords if k.arg == "label" and not isinstance(k.value, ast.Attribute))
                 found |= {str(v.value if isinstance(v, ast.Constant) else constants[ast.unparse(v)]) for v in values}
     return found

@@ -1,4 +1,4 @@
-"""What every plugin may look at: configuration, packs, rules, clock."""
+"""What every plugin may look at: configuration, packs, rules, clock, state."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .clock import Clock
+from .store import Store
+from .store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from .config import Config
@@ -21,3 +23,5 @@ class Core:
     packs: Packs
     rules: RuleBook
     clock: Clock = field(default_factory=Clock)
+    store: Store = field(default_factory=MemoryStore)
+    """Where every mechanism keeps its state; only in memory unless the addon gives it a file."""

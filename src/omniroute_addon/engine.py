@@ -347,7 +347,8 @@ class Engine:
         story = Story(attempt=ex.attempt, answer=replace(answer, body=b""), verdict=verdict, ended_at=now)
         ex.stories.append(story)
         if verdict.scope != "request":
-            self.plugins.each("failed", call=ex.call, story=story, now=now)
+            with self.core.store.transaction():  # `FC-92`: all effects of one failure, or none
+                self.plugins.each("failed", call=ex.call, story=story, now=now)
         log.info(
             "attempt failed: provider=%s model=%s connection=%s attempt=%d status=%s kind=%s scope=%s rule=%s",
             *(ex.call.provider, ex.call.model, ex.attempt.target.connection.id, ex.attempt.number),

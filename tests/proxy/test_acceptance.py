@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from omniroute_addon.plugins.connection_cooldown import Rest
 
+from omniroute_addon.cooldown.book import ConnectionBook
+from omniroute_addon.cooldown.rest import Rest
 from omniroute_addon.testing.answers import ToolCall, anthropic, error, error_in_stream, openai_chat
 from omniroute_addon.testing.client import Client
 from omniroute_addon.testing.exchange import Exchange
@@ -47,11 +48,13 @@ async def ask(proxy: RunningProxy, q: Question) -> Exchange:
         return await client.request(q.method, q.path, headers=q.headers, body=q.body)
 
 
+def book(proxy: RunningProxy) -> ConnectionBook:
+    return ConnectionBook(proxy.master.addons.get("omniroute").engine.core.store)
+
+
 def rests(proxy: RunningProxy) -> dict[str, Rest]:
     """What the connection cooldown remembers, by connection id."""
-    engine = proxy.master.addons.get("omniroute").engine
-    plugin = engine.plugins._pluggy.get_plugin("connection_cooldown")
-    return {key.partition("#")[0]: rest for key, rest in plugin.rests.items()}
+    return {key.partition("#")[0]: rest for key, rest, _ in book(proxy).rows()}
 
 
 def left(proxy: RunningProxy, name: str) -> float:
@@ -66,25 +69,22 @@ async def test_a01_the_later_deadline_wins(upstream: FakeUpstream, omniroute_pro
     gate = replace(slower, before=())
     upstream.script([slow, gate], key="sk-a")
     proxy = await omniroute_proxy(config=pool(upstream, "a"))
-    engine = proxy.master.addons.get("omniroute").engine
     first = await ask(proxy, question(stream=False))
     assert first.header("retry-after") == "10"
-    plugin = engine.plugins._pluggy.get_plugin("connection_cooldown")
-    held, plugin.rests = dict(plugin.rests), {}  # the second request was sent before the first answer came
-    original = plugin.exclude
-    second_sent = await _with_rests(proxy, plugin, held)
+    [(key, resting, _)] = book(proxy).rows()
+    book(proxy).forget(key)  # the second request was sent before the first answer came
+    second_sent = await _while_resting(proxy, key, resting)
     assert second_sent.status == 429
     assert 58 < left(proxy, "a") <= 60
-    assert plugin.exclude == original
 
 
-async def _with_rests(proxy: RunningProxy, plugin: Any, held: dict[str, Rest]) -> Exchange:
-    """Ask once; the state that `held` describes comes into being while the request is under way."""
+async def _while_resting(proxy: RunningProxy, key: str, resting: Rest) -> Exchange:
+    """Ask once; the connection begins to rest while the request is under way."""
     engine = proxy.master.addons.get("omniroute").engine
     judge = engine._judge
 
     def late(ex: Any, answer: Any, now: float) -> Any:
-        plugin.rests.update(held)
+        book(proxy).change(key, lambda _: resting, provider="openai")
         return judge(ex, answer, now)
 
     engine._judge = late

@@ -28,12 +28,14 @@ PURE = {
     "nearest.py",
     "plugin_answers.py",
     "quoted.py",
+    "provider_failure.py",
+    "provider_settings.py",
     "watch.py",
     "wire.py",
     "yaml_source.py",
 }
-"""Modules that are given time, chance, network and disk (`style.md` §4); so are all of `dialects/`, `model/` and `verdicts/`."""
-PURE_FOLDERS = ("dialects/", "model/", "verdicts/")
+"""Modules that are given time, chance, network and disk (`style.md` §4); so are all files of `PURE_FOLDERS`."""
+PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
 USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "stream/")

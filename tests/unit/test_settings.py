@@ -25,7 +25,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     cooldown = s.connection_cooldown
     assert (s.readiness_timeout_ms, s.readiness_max_timeout_ms, s.idle_timeout_ms) == (80_000, 180_000, 300_000)
     assert (s.attempt_deadline_ms, s.head_timeout_ms) == (1_260_000, 600_000)
-    assert (s.max_cooldown_ms, s.max_hint_ms) == (120_000, 2_592_000_000)
+    assert (s.max_cooldown_ms, s.longest_rest_ms, s.max_hint_ms) == (None, 1_800_000, 2_592_000_000)
     steps = [(c.base_cooldown_ms, c.max_backoff_steps) for c in (cooldown.oauth, cooldown.api_key, cooldown.local)]
     assert steps == [(5_000, 8), (3_000, 5), (2_000, 3)]
     assert [cooldown.oauth.use_upstream_retry_hints, cooldown.api_key.use_upstream_retry_hints] == [False, True]

@@ -1,240 +1,486 @@
-"""A connection that failed rests, for as long as it should, and comes back by itself."""
+"""A connection that failed rests, for as long as it should, and comes back by itself; one that is out waits for a person."""
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from omniroute_addon.plugins.connection_cooldown import ConnectionCooldown, Rest, after_failure, ladder_s
+from omniroute_addon.plugins.connection_cooldown import Cleared, ConnectionCooldown
 
-from omniroute_addon.model import (
-    Answer,
-    Attempt,
-    Auth,
-    Connection,
-    Kind,
-    RetryAfter,
-    RuleRef,
-    Scope,
-    Secret,
-    Story,
-    Target,
-    Verdict,
+from omniroute_addon.config import Config
+from omniroute_addon.core import Core
+from omniroute_addon.errors import NotAdmitted
+from omniroute_addon.model import Kind, RetryAfter, RuleRef, Story, Target
+from omniroute_addon.settings import Settings
+from omniroute_addon.store import Store
+from omniroute_addon.store.memory import MemoryStore
+from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.testing.calls import (
+    make_answer,
+    make_attempt,
+    make_call,
+    make_connection,
+    make_provider,
+    make_secret,
+    make_story,
+    make_target,
+    make_verdict,
 )
-from omniroute_addon.settings import ApiKeyCooldown, OauthCooldown, Settings
+from omniroute_addon.testing.clock import ManualClock
 
-API, OAUTH = ApiKeyCooldown(), OauthCooldown()
-CAP = 120_000
-
-
-def target(name: str = "a", *, own: bool = False, disable_cooling: bool = False, key: str | None = None) -> Target:
-    secret = Secret(value=key, digest=key) if key else None
-    connection = Connection(id=name, provider="openai", own=own, disable_cooling=disable_cooling, secret=secret)
-    return Target(connection=connection, dialect="openai-chat", url="https://x/", model="m", auth=Auth())
+A, B = make_target("a"), make_target("b")
+ACCOUNT = make_target(make_connection("o", provider="anthropic"))
+OWN = make_target(make_connection("client:1", own=True))
+OWN_RULE, SHARED_RULE = RuleRef(id="r", file="rules/openai.yaml"), RuleRef(id="r", file="rules/_generic.yaml")
+CALL = make_call()
 
 
-def story(
-    kind: Kind = "rate_limit",
-    *,
-    scope: Scope = "connection",
-    wait_s: float | None = None,
-    terminal: bool = False,
-    to: Target | None = None,
-    started_at: float = 0.0,
-) -> Story:
-    verdict = Verdict(
-        kind=kind,
-        scope=scope,
-        retry_other=True,
-        terminal=terminal,
-        breaker=False,
-        status=429,
-        reason="r",
-        rule=RuleRef(id="rule"),
-        retry_after=RetryAfter(seconds=wait_s, source="header:retry-after") if wait_s is not None else None,
-    )
-    attempt = Attempt(number=1, target=to or target(), tries=1, started_at=started_at)
-    return Story(attempt=attempt, answer=Answer(status=429), verdict=verdict, ended_at=started_at)
+class Proxy:
+    """One plugin with a clock in the test's hand; time is seconds since the start."""
+
+    def __init__(
+        self, *, store: Store | None = None, targets: tuple[Target, ...] = (A, B, ACCOUNT), **settings: Any
+    ) -> None:
+        self.clock = ManualClock()
+        self.start = self.clock.time
+        self.core = Core(
+            config=self.config(targets, settings),
+            packs=SimpleNamespace(  # type: ignore[arg-type]
+                providers={
+                    "openai": make_provider(),
+                    "anthropic": make_provider("anthropic", category="oauth"),
+                    "opencode-go": make_provider("opencode-go", traits=frozenset({"passthrough_models"})),
+                }
+            ),
+            rules=None,  # type: ignore[arg-type]
+            clock=self.clock.clock,
+            store=store or MemoryStore(),
+        )
+        self.plugin = ConnectionCooldown()
+        self.plugin.start(core=self.core)
+
+    @staticmethod
+    def config(targets: tuple[Target, ...], settings: dict[str, Any]) -> Config:
+        connections = tuple(t.connection for t in targets)
+        return Config(connections=connections, settings=Settings.model_validate(settings))
+
+    def reload(self, *targets: Target, **settings: Any) -> None:
+        self.core.config = self.config(targets, settings)
+        self.plugin.start(core=self.core)
+
+    @property
+    def now(self) -> float:
+        return self.clock.time
+
+    def at(self, seconds: float) -> None:
+        self.clock.set(self.start + seconds)
+
+    def excluded(self, *targets: Target) -> list[tuple[str, str, float | None]]:
+        found = self.plugin.exclude(targets=targets or (A,), now=self.now)
+        return [(e.target.connection.id, e.label, e.until and round(e.until - self.start, 3)) for e in found]
+
+    def story(
+        self,
+        kind: str = "rate_limit",
+        *,
+        to: Target = A,
+        wait_s: float | None = None,
+        status: int = 429,
+        fault: Any = None,
+        **verdict: Any,
+    ) -> Story:
+        hint = RetryAfter(seconds=wait_s, source="header:retry-after") if wait_s is not None else None
+        return make_story(
+            make_attempt(to, started_at=self.now),
+            answer=make_answer(0 if kind == "network" else status, fault=fault),
+            verdict=make_verdict(kind, **{"retry_after": hint, "status": status, "rule": SHARED_RULE, **verdict}),
+            ended_at=self.now,
+        )
+
+    def fail(self, kind: str = "rate_limit", **more: Any) -> None:
+        self.plugin.failed(call=CALL, story=self.story(kind, **more), now=self.now)
+
+    def succeed(self, to: Target = A, *, began: float | None = None, call: Any = CALL) -> None:
+        started_at = self.now if began is None else self.start + began
+        self.plugin.succeeded(call=call, attempt=make_attempt(to, started_at=started_at), now=self.now)
+
+    def refuse(self, to: Target = A) -> None:
+        """The whole of a request that the upstream refused for the way of calling."""
+        story = self.story("request_rejected", to=to, scope="request", status=403)
+        self.plugin.finish(call=CALL, stories=[story], now=self.now)
+
+    def rest(self, target: Target = A) -> Any:
+        [found] = [r for k, r, _ in self.plugin.book.rows() if k.startswith(target.connection.id)]
+        return found
 
 
-def fail(rest: Rest, now: float, *, figures: Any = API, **kwargs: Any) -> Rest:
-    return after_failure(rest, story(**kwargs), figures, max_cooldown_ms=CAP, now=now)
-
-
-def mechanism(category: str = "api_key") -> ConnectionCooldown:
-    plugin = ConnectionCooldown()
-    config = SimpleNamespace(settings=Settings(), connections=(target().connection,))
-    packs = SimpleNamespace(providers={"openai": SimpleNamespace(category=category)})
-    plugin.start(SimpleNamespace(config=config, packs=packs))  # type: ignore[arg-type]
-    return plugin
-
-
-def test_the_ladder_of_api_keys() -> None:
-    """CC-14, CC-17."""
-    assert [ladder_s(API, level, CAP) for level in range(8)] == [3, 6, 12, 24, 48, 96, 96, 96]
-
-
-def test_the_ladder_of_oauth_accounts_and_its_cap() -> None:
-    """CC-15, CC-16, CC-17."""
-    big = 10**9
-    assert [ladder_s(OAUTH, level, big) for level in range(10)] == [5, 10, 20, 40, 80, 160, 320, 640, 1280, 1280]
-    assert ladder_s(OAUTH, 8, CAP) == 120
-
-
-def test_each_failure_after_a_rest_climbs_one_step_up_to_the_cap() -> None:
-    """CC-14, A05."""
-    rest, now, pauses = Rest(), 0.0, []
-    for _ in range(7):
-        rest = fail(rest, now)
-        pauses.append(rest.until - now)
-        now = rest.until
-    assert pauses == [3, 6, 12, 24, 48, 96, 96]
-    assert rest.level == API.max_backoff_steps
-
-
-def test_a_hint_is_exact_and_sets_the_ladder_back() -> None:
-    """CC-21."""
-    rest = fail(Rest(level=4), 10.0, wait_s=13872)
-    assert (rest.until, rest.level) == (13882.0, 0)
-
-
-def test_oauth_accounts_ignore_hints_by_default() -> None:
-    """CC-20, CC-22."""
-    rest = fail(Rest(), 0.0, wait_s=60, figures=OAUTH)
-    assert (rest.until, rest.level) == (5.0, 1)
-
-
-def test_the_later_declared_deadline_wins() -> None:
-    """A01, CC-39."""
-    rest = fail(Rest(), 0.0, wait_s=10)
-    rest = fail(rest, 1.0, wait_s=60)
-    assert rest.until == 61.0
-    assert fail(rest, 2.0, wait_s=5).until == 61.0
-
-
-def test_many_failures_of_one_moment_are_one() -> None:
-    """CC-36, CC-37."""
-    rest = Rest()
-    for _ in range(50):
-        rest = fail(rest, 0.0)
-    assert (rest.level, rest.until) == (1, 3.0)
-
-
-def test_a_busy_connection_rests_a_second_and_keeps_its_level() -> None:
-    """CC-42, CC-43."""
-    rest = fail(Rest(level=3), 0.0, kind="concurrency_limited")
-    assert (rest.until, rest.level) == (1.0, 3)
-    assert fail(Rest(level=3), 0.0, kind="concurrency_limited", wait_s=7).until == 7.0
-
-
-def test_disable_cooling_never_rests_but_may_end() -> None:
-    """CC-52, CC-53."""
-    rest = fail(Rest(), 5.0, to=target(disable_cooling=True))
-    assert rest.until == 0.0 and rest.failed_at == 5.0
-    assert fail(Rest(), 5.0, to=target(disable_cooling=True), terminal=True, kind="account_banned").terminal
-
-
-def test_a_terminal_state_is_never_overwritten_by_a_timer() -> None:
-    """CC-38, CC-56."""
-    out = fail(Rest(until=9.0, level=2), 1.0, terminal=True, kind="credits_exhausted")
-    assert out.terminal and out.until == 0.0
-    assert fail(out, 2.0, wait_s=99) is out
-
-
-def test_the_clients_own_credential_is_never_terminal() -> None:
-    """`spec/README.md` rule 4."""
-    rest = fail(Rest(), 0.0, terminal=True, kind="auth_invalid", to=target(own=True))
-    assert not rest.terminal and rest.until == 3.0
+# ---------------------------------------------------------------- resting
 
 
 def test_excluded_exactly_while_resting() -> None:
-    """CC-7, CC-8."""
-    plugin = mechanism()
-    a, b = target("a"), target("b")
-    plugin.failed(call=None, story=story(to=a), now=100.0)  # type: ignore[arg-type]
-    (exclusion,) = plugin.exclude(targets=[a, b], now=102.9)
-    assert (exclusion.target, exclusion.label, exclusion.until) == (a, "connection_cooldown", 103.0)
-    assert exclusion.detail == "rate_limit (rule)"
-    assert plugin.exclude(targets=[a, b], now=103.0) == []
+    """CC-7, CC-8"""
+    proxy = Proxy()
+    proxy.fail()
+    proxy.at(2.999)
+    assert proxy.excluded(A, B) == [("a", "connection_cooldown", 3.0)]
+    assert proxy.plugin.exclude(targets=[A], now=proxy.now)[0].detail == "rate_limit (r)"
+    proxy.at(3)
+    assert proxy.excluded(A, B) == []
+    assert proxy.rest().status == "unavailable", "nobody wrote anything"
 
 
-def test_a_terminal_connection_is_excluded_without_end() -> None:
-    """CC-11."""
-    plugin = mechanism()
-    plugin.failed(call=None, story=story("account_banned", terminal=True), now=1.0)  # type: ignore[arg-type]
-    (exclusion,) = plugin.exclude(targets=[target()], now=1e9)
-    assert (exclusion.label, exclusion.until) == ("connection_terminal", None)
-    assert "account_banned" in exclusion.detail
+def test_when_all_rest_the_earliest_end_can_be_told() -> None:
+    """CC-10, edge case 23"""
+    proxy = Proxy()
+    proxy.fail(wait_s=50)
+    proxy.fail(to=B, wait_s=20)
+    assert min(until or 0 for _, _, until in proxy.excluded(A, B)) == 20.0
+
+
+def test_the_clients_own_credential_rests_but_is_never_out_and_never_refused() -> None:
+    """`spec/README.md` rule 4"""
+    proxy = Proxy()
+    proxy.fail("auth_invalid", to=OWN, terminal=True, status=401)
+    assert proxy.excluded(OWN) == [("client:1", "connection_cooldown", 3.0)]
+    for _ in range(4):
+        proxy.refuse(OWN)
+    proxy.at(3)
+    assert proxy.excluded(OWN) == []
+    assert proxy.plugin.admit(call=CALL, target=OWN, now=proxy.now) is None
 
 
 @pytest.mark.parametrize("kind", ["overloaded", "context_overflow", "model_not_found"])
 def test_what_is_not_the_accounts_fault_cools_nothing(kind: Kind) -> None:
-    """A07."""
-    plugin = mechanism()
-    plugin.failed(call=None, story=story(kind, scope="provider"), now=1.0)  # type: ignore[arg-type]
-    assert plugin.exclude(targets=[target()], now=1.0) == []
+    """A07, FC-70"""
+    proxy = Proxy()
+    proxy.fail(kind, scope="model" if kind == "model_not_found" else "provider")
+    assert proxy.excluded() == []
 
 
 @pytest.mark.parametrize("kind", ["network", "timeout", "server_error"])
 def test_a_dead_address_is_not_asked_again_at_once(kind: Kind) -> None:
-    plugin = mechanism()
-    plugin.failed(call=None, story=story(kind, scope="provider"), now=1.0)  # type: ignore[arg-type]
-    assert plugin.exclude(targets=[target()], now=1.0) != []
+    proxy = Proxy()
+    proxy.fail(kind, scope="provider", status=502)
+    assert proxy.excluded() != []
+
+
+@pytest.mark.parametrize("fault", ["empty", "half_tool_call"])
+def test_one_bad_turn_of_a_model_is_only_written_down(fault: str) -> None:
+    """ST-72"""
+    proxy = Proxy()
+    proxy.fail("server_error", scope="provider", fault=fault, status=502)
+    assert (proxy.excluded(), proxy.rest().code) == ([], 502)
+
+
+@pytest.mark.parametrize("fault", ["timeout:idle", "timeout:readiness"])
+def test_a_stalled_stream_is_written_down_and_cools_only_when_wanted(fault: str) -> None:
+    """CC-45, CC-46, CC-47"""
+    proxy = Proxy()
+    proxy.fail("timeout", scope="provider", fault=fault, status=504)
+    assert (proxy.excluded(), proxy.rest().level) == ([], 0)
+    proxy = Proxy(connection_cooldown={"stream_stall": True})
+    proxy.fail("timeout", scope="provider", fault=fault, status=504)
+    assert proxy.excluded() == [("a", "connection_cooldown", 3.0)]
+
+
+def test_a_concurrency_limit_pauses_a_second() -> None:
+    """CC-40, CC-41, CC-42: the rules have read the phrases, and a quota phrase wins there (CC-44)"""
+    proxy = Proxy(connection_cooldown={"concurrency_ms": 1500})
+    proxy.fail("concurrency_limited")
+    assert proxy.excluded() == [("a", "connection_cooldown", 1.5)]
+
+
+def test_a_hint_beyond_its_ceiling_ends_there_and_the_next_request_finds_out() -> None:
+    """CC-31: the ceiling, and the re-probe at it"""
+    proxy = Proxy(max_hint_ms=60_000)
+    proxy.fail(wait_s=331_067)
+    assert proxy.excluded() == [("a", "connection_cooldown", 60.0)]
+    proxy.at(60)
+    assert proxy.excluded() == []
+    proxy.fail(wait_s=331_007)
+    assert proxy.excluded() == [("a", "connection_cooldown", 120.0)]
+
+
+def test_an_ignored_wait_of_an_oauth_account_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """CC-22, Beyond the reference"""
+    proxy = Proxy()
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            proxy.fail(to=ACCOUNT, wait_s=600)
+    assert proxy.excluded(ACCOUNT) == [("o", "connection_cooldown", 5.0)]
+    assert sum("not used for this class" in r.message for r in caplog.records) == 1
+
+
+def test_with_the_model_lockout_off_a_limit_of_a_gateway_rests_the_connection() -> None:
+    gateway = make_target(make_connection("g", provider="opencode-go"))
+    for off, wanted in ([], []), (["model_lockout"], [("g", "connection_cooldown", 3.0)]):
+        proxy = Proxy(targets=(gateway,), plugins={"disabled": off}, egress_lock={"providers": []})
+        proxy.fail(to=gateway)
+        assert proxy.excluded(gateway) == wanted
+
+
+# ---------------------------------------------------------------- success
 
 
 def test_a_success_clears_what_failed_before_it_began() -> None:
-    """CC-48."""
-    plugin = mechanism()
-    plugin.failed(call=None, story=story(), now=10.0)  # type: ignore[arg-type]
-    plugin.succeeded(attempt=Attempt(number=2, target=target(), tries=1, started_at=11.0))
-    assert plugin.exclude(targets=[target()], now=11.0) == []
+    """CC-48, CC-49"""
+    proxy = Proxy()
+    proxy.at(10)
+    proxy.fail()
+    proxy.succeed(began=9)
+    assert proxy.excluded() != []
+    proxy.at(11)
+    proxy.succeed()
+    assert proxy.excluded() == []
+    assert list(proxy.plugin.book.rows()) == [], "nothing is left, so nothing is written next time"
 
 
-def test_a_success_that_began_before_the_failure_clears_nothing() -> None:
-    """CC-49."""
-    plugin = mechanism()
-    plugin.failed(call=None, story=story(), now=10.0)  # type: ignore[arg-type]
-    plugin.succeeded(attempt=Attempt(number=2, target=target(), tries=1, started_at=9.0))
-    assert plugin.exclude(targets=[target()], now=11.0) != []
+def test_a_success_by_another_path_clears_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """A06: a client used the very key that a connection holds"""
+    proxy = Proxy()
+    proxy.fail(wait_s=18_000)
+    proxy.at(600)
+    client = make_target(make_connection("client:k", own=True, secret=make_secret("sk-a")))
+    elsewhere = make_target(make_connection("client:k", own=True, provider="groq", secret=make_secret("sk-a")))
+    proxy.succeed(elsewhere)
+    assert proxy.excluded() != []
+    with caplog.at_level(logging.INFO):
+        proxy.succeed(client)
+    assert proxy.excluded() == []
+    assert "connection changed: connection=a" in caplog.text
 
 
-def test_a_success_never_clears_a_terminal_state() -> None:
-    """CC-50."""
-    plugin = mechanism()
-    plugin.failed(call=None, story=story("auth_invalid", terminal=True), now=1.0)  # type: ignore[arg-type]
-    plugin.succeeded(attempt=Attempt(number=2, target=target(), tries=1, started_at=5.0))
-    assert plugin.exclude(targets=[target()], now=9.0) != []
+# ---------------------------------------------------------------- out
 
 
-def test_a_new_key_starts_clean_and_a_removed_connection_is_forgotten() -> None:
-    plugin = mechanism()
-    plugin.failed(call=None, story=story("auth_invalid", terminal=True, to=target(key="old")), now=1.0)  # type: ignore[arg-type]
-    plugin.failed(call=None, story=story(to=target("client:1", own=True)), now=1.0)  # type: ignore[arg-type]
-    assert plugin.exclude(targets=[target(key="new")], now=1.0) == []
-    plugin.start(plugin._core)  # type: ignore[arg-type]
-    assert list(plugin.rests) == ["client:1"]
+def test_a_terminal_connection_is_passed_by_without_end() -> None:
+    """CC-11, CC-50"""
+    proxy = Proxy()
+    proxy.fail("account_banned", terminal=True, status=403)
+    proxy.at(1e6)
+    proxy.succeed()
+    assert proxy.excluded() == [("a", "connection_terminal", None)]
+    assert "account_banned" in proxy.plugin.exclude(targets=[A], now=proxy.now)[0].detail
 
 
-def test_repr_tells_the_state() -> None:
-    assert repr(Rest(until=1.5, level=2, cause="x")) == "<Rest until=1.500 level=2 cause=x>"
-    assert repr(Rest(terminal=True, cause="x")) == "<Rest OUT level=0 cause=x>"
+def test_a_request_that_chose_it_before_it_was_out_goes_elsewhere() -> None:
+    """CC-38"""
+    proxy = Proxy()
+    proxy.fail("account_banned", terminal=True, status=403)
+    refused = proxy.plugin.admit(call=CALL, target=A, now=proxy.now)
+    assert refused is not None
+    with pytest.raises(NotAdmitted, match="banned, needs a person"):
+        next(refused.__await__())
 
 
-FAILURES = st.tuples(
-    st.floats(0, 50), st.sampled_from([None, 0.5, 7.0, 500.0]), st.sampled_from(["rate_limit", "concurrency_limited"])
-)
+def test_three_refusals_in_a_row_ban_and_any_other_answer_ends_the_row() -> None:
+    """CC-51, CC-60, CC-61, CC-62, edge case 12"""
+    proxy = Proxy()
+    for number in range(2):
+        proxy.at(10 * number)
+        proxy.refuse()
+    assert proxy.excluded() == [("a", "connection_cooldown", 15.0)]
+    assert proxy.rest().error_type == "rate_limit_exceeded"
+    proxy.at(20)
+    proxy.succeed()
+    for number in (3, 4):
+        proxy.at(10 * number)
+        proxy.refuse()
+    proxy.at(50)
+    proxy.fail("network", scope="provider")
+    proxy.at(60)
+    proxy.refuse()
+    assert proxy.excluded() == [("a", "connection_terminal", None)], "a transport failure is no answer"
 
 
-@given(st.lists(FAILURES, max_size=30))
-def test_laws_of_the_ladder(failures: list[tuple[float, float | None, Kind]]) -> None:
-    """No failure shortens a rest; the level stays within its bounds; every rest ends by itself."""
-    rest, now = Rest(), 0.0
-    for after, wait_s, kind in failures:
-        now += after
-        before, rest = rest, fail(rest, now, wait_s=wait_s, kind=kind)
-        assert rest.until >= before.until or before.until <= now
-        assert 0 <= rest.level <= API.max_backoff_steps
-        assert now < rest.until <= max(before.until, now + 500.0)
+@pytest.mark.parametrize("between", ["failed", "finish"])
+def test_another_failure_of_the_upstream_ends_the_row_of_refusals(between: str) -> None:
+    """CC-62"""
+    proxy = Proxy()
+    for number in range(4):
+        proxy.at(10 * number)
+        proxy.refuse()
+        proxy.at(10 * number + 5)
+        if number == 1 and between == "failed":
+            proxy.fail()
+        elif number == 1:
+            story = proxy.story("invalid_request", scope="request", status=400)
+            proxy.plugin.finish(call=CALL, stories=[story], now=proxy.now)
+    assert proxy.rest().status == "unavailable"
+
+
+def test_a_refusal_that_a_rule_ties_to_the_connection_counts_the_same_and_zero_never_bans() -> None:
+    """CC-60"""
+    proxy = Proxy(connection_cooldown={"refusals_before_ban": 0})
+    for number in range(5):
+        proxy.at(10 * number)
+        proxy.fail("request_rejected", scope="connection", status=403)
+    assert proxy.excluded() == [("a", "connection_cooldown", 45.0)]
+
+
+def test_words_of_the_operator_mean_a_ban_from_the_next_answer_on() -> None:
+    """CC-59, CC-66"""
+    proxy = Proxy()
+    proxy.fail(message="Your workspace was FROZEN today")
+    assert proxy.rest().status == "unavailable"
+    proxy.reload(A, B, connection_cooldown={"custom_banned_signals": ["was frozen"]})
+    proxy.fail(message="Your workspace was FROZEN today")
+    assert proxy.rest().status == "banned"
+    proxy.fail(message="was frozen", to=OWN)
+    assert not proxy.rest(OWN).terminal
+
+
+def test_a_word_of_201_characters_is_refused() -> None:
+    """CC-66, edge case 18"""
+    for word, fits in (("x" * 200, True), ("x" * 201, False), ("", False)):
+        try:
+            Settings.model_validate({"connection_cooldown": {"custom_banned_signals": [word]}})
+            assert fits
+        except ValueError:
+            assert not fits
+
+
+def test_an_expired_oauth_login_gets_three_tries_by_itself_and_a_success_brings_it_back() -> None:
+    """CC-71, CC-72, CC-73"""
+    proxy = Proxy()
+    proxy.fail("auth_invalid", to=ACCOUNT, terminal=True, status=401)
+    assert proxy.excluded(ACCOUNT) == [("o", "connection_terminal", 300.0)]
+    proxy.at(300)
+    assert proxy.excluded(ACCOUNT) == []
+    first, second = make_call(model="m1"), make_call(model="m2")
+    assert proxy.plugin.admit(call=first, target=ACCOUNT, now=proxy.now) is None
+    assert proxy.plugin.admit(call=second, target=ACCOUNT, now=proxy.now) is not None, "one try at a time"
+    assert proxy.excluded(ACCOUNT) == [("o", "connection_terminal", 900.0)]
+    proxy.plugin.failed(call=first, story=proxy.story("auth_invalid", to=ACCOUNT, terminal=True), now=proxy.now)
+    proxy.succeed(ACCOUNT, call=first)
+    assert proxy.rest(ACCOUNT).status == "expired", "that try had failed"
+    proxy.at(900)
+    assert proxy.plugin.admit(call=second, target=ACCOUNT, now=proxy.now) is None
+    proxy.succeed(ACCOUNT, call=second)
+    assert proxy.excluded(ACCOUNT) == []
+
+
+def test_tries_survive_a_restart_and_end_for_good() -> None:
+    """CC-72, edge case 14"""
+    store = MemoryStore()
+    proxy = Proxy(store=store)
+    proxy.fail("auth_invalid", to=ACCOUNT, terminal=True, status=401)
+    for at in (300, 900, 2100):
+        again = Proxy(store=store)
+        again.at(at)
+        call = make_call()
+        assert again.plugin.admit(call=call, target=ACCOUNT, now=again.now) is None
+        again.plugin.finish(call=call, stories=[], now=again.now)
+    again.at(1e7)
+    assert again.excluded(ACCOUNT) == [("o", "connection_terminal", None)]
+
+
+def test_an_expired_api_key_waits_for_a_person() -> None:
+    proxy = Proxy()
+    proxy.fail("auth_invalid", terminal=True, status=401)
+    assert proxy.excluded() == [("a", "connection_terminal", None)]
+
+
+# ---------------------------------------------------------------- restart, reload, people
+
+
+def test_everything_survives_a_restart(tmp_path: Path) -> None:
+    """CC-1, CC-55"""
+    store = SqliteStore(tmp_path / "state.db")
+    proxy = Proxy(store=store)
+    proxy.fail(wait_s=500, message="slow down")
+    proxy.fail("credits_exhausted", to=B, terminal=True, status=402)
+    before = [proxy.rest(A), proxy.rest(B)]
+    store.close()
+    store = SqliteStore(tmp_path / "state.db")
+    again = Proxy(store=store)
+    assert [again.rest(A), again.rest(B)] == before
+    assert again.excluded(A, B) == [("a", "connection_cooldown", 500.0), ("b", "connection_terminal", None)]
+    store.close()
+
+
+def test_a_new_key_starts_clean_and_what_the_operator_took_away_is_forgotten() -> None:
+    """CC-55"""
+    proxy = Proxy()
+    proxy.fail("auth_invalid", terminal=True, status=401)
+    proxy.fail(to=B)
+    proxy.fail(to=OWN)
+    new = make_target(make_connection("a", secret=make_secret("sk-new")))
+    assert proxy.excluded(new) == []
+    proxy.reload(new)
+    assert [k.partition("#")[0] for k, _, _ in proxy.plugin.book.rows()] == ["client:1"]
+
+
+def test_who_is_out_stays_out_while_his_credential_cannot_be_read() -> None:
+    proxy = Proxy()
+    proxy.fail("auth_invalid", terminal=True, status=401)
+    proxy.reload(B)
+    proxy.reload(A, B)
+    assert proxy.excluded() == [("a", "connection_terminal", None)]
+
+
+def test_a_reset_clears_timers_and_a_terminal_state_only_when_named() -> None:
+    """A06, CC-57, EL-33, ML-60, ML-62"""
+    proxy = Proxy()
+    proxy.fail(wait_s=18_000)
+    proxy.fail("account_banned", to=B, terminal=True, status=403)
+    proxy.fail(to=ACCOUNT, wait_s=18_000)
+    assert [(e["connectionId"], e["status"]) for e in proxy.plugin.status(proxy.now, "openai")] == [
+        ("a", "cooling"),
+        ("b", "terminal"),
+    ]
+    assert proxy.plugin.reset("a") == Cleared(cleared=1)
+    assert proxy.plugin.reset("a") == Cleared()
+    assert proxy.plugin.reset("nobody") == Cleared()
+    assert proxy.plugin.reset(provider="openai") == Cleared(skipped_terminal=1)
+    assert proxy.plugin.reset() == Cleared(cleared=1, skipped_terminal=1)
+    assert proxy.excluded(A, B, ACCOUNT) == [("b", "connection_terminal", None)]
+    assert proxy.plugin.reset("b", terminal=True) == Cleared(cleared=1)
+    assert proxy.plugin.status(proxy.now) == []
+
+
+def test_what_is_shown_holds_no_credential() -> None:
+    """ML-60, edge case 21 of `spec/04`"""
+    proxy = Proxy()
+    proxy.fail(wait_s=30)
+    [shown] = proxy.plugin.status(proxy.now)
+    assert (shown["remainingMs"], shown["backoffLevel"], shown["terminal"]) == (30_000, 0, False)
+    assert (
+        shown["cause"] == "rate_limit (r)" and "sk-a" not in str(shown) and A.connection.secret.digest not in str(shown)
+    )  # type: ignore[union-attr]
+
+
+def test_a_passed_test_clears_even_a_terminal_state_and_a_failed_one_is_written_down() -> None:
+    """CC-55, CC-83, CC-84"""
+    proxy = Proxy()
+    proxy.fail("account_banned", terminal=True, status=403)
+    proxy.plugin.tested(A.connection, proxy.now)
+    assert proxy.excluded() == []
+    banned = proxy.story("account_banned", terminal=True, status=403)
+    proxy.plugin.tested(A.connection, proxy.now, banned)
+    assert (proxy.excluded(), proxy.rest().code, proxy.rest().status) == ([], 403, "active")
+    proxy.reload(A, connection_cooldown={"probe_can_disable": True})
+    proxy.plugin.tested(A.connection, proxy.now, banned)
+    assert proxy.excluded() == [("a", "connection_terminal", None)]
+
+
+def test_clients_own_credentials_do_not_fill_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omniroute_addon.plugins.connection_cooldown.MOST", 20)
+    monkeypatch.setattr("omniroute_addon.cooldown.book.MOST", 20)
+    proxy = Proxy()
+    proxy.fail()
+    for number in range(100):
+        proxy.at(number)
+        proxy.fail(to=make_target(make_connection(f"client:{number:03}", own=True)))
+    kept = [k for k, _, _ in proxy.plugin.book.rows()]
+    assert len(kept) <= 22 and any(k.startswith("a#") for k in kept) and any("099" in k for k in kept)
+
+
+def test_before_the_start_nothing_is_there() -> None:
+    with pytest.raises(AssertionError, match="start"):
+        _ = ConnectionCooldown().book
+    with pytest.raises(AssertionError, match="start"):
+        _ = ConnectionCooldown().core

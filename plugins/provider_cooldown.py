@@ -1,0 +1,243 @@
+"""Provider cooldown: an optional, short memory of what failed a moment ago, across requests (`spec/02`).
+
+Theory. Two sorts of entries, both only in memory, both free of probes:
+
+*Window* of a provider. Failures that count against the provider fall into a sliding window. The one that makes the
+window full cools the provider for a fixed time; what fails meanwhile is not looked at, and when the time is over the
+window begins empty. Below the threshold nothing happens, however close the failures are.
+
+*Streak* of a connection. Each failure in a row doubles the delay after the last of them, up to a maximum.
+
+A success on a connection ends its streak and its provider's window at once. No end of a timer is stored: it follows from
+the failures and the settings in force (`PC-30`).
+
+It only chooses among several targets: the only one left is never held back (`PC-25`). The circuit breaker and the
+connection cooldown keep their own accounts; nothing here changes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omniroute_addon import hookimpl
+from omniroute_addon.core import Core
+from omniroute_addon.model import Attempt, Category, Exclusion, ModelCall, Story, Target
+from omniroute_addon.provider_failure import class_of, counts_against_provider, provider_key
+from omniroute_addon.provider_settings import ApiKeyWindow, LocalWindow, OauthWindow, ProviderCooldownSettings
+from omniroute_addon.store import Table, Value
+
+Figures = OauthWindow | ApiKeyWindow | LocalWindow
+_FORGET_MS = 1_800_000
+"""`PC-28`: an entry lives at least this long."""
+_NOBODY = frozenset({"", "unknown"})
+"""Not a provider (`PC-5`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Failures of one provider since its last success or cooling, oldest first; milliseconds since the epoch."""
+
+    failures: tuple[int, ...] = ()
+
+    def cooling_until_ms(self, figures: Figures) -> int:
+        """When the cooling ends or ended; 0 when the window never was full (`PC-7`, `PC-13`)."""
+        inside = [at for at in self.failures if self.failures[-1] - at < figures.provider_failure_window_ms]
+        full = figures.provider_failure_threshold
+        return inside[full - 1] + figures.provider_cooldown_ms if len(inside) >= full else 0
+
+    def after_failure(self, figures: Figures, now_ms: int) -> Window:
+        until = self.cooling_until_ms(figures)
+        if now_ms < until:
+            return self  # PC-14
+        if until:
+            return Window((now_ms,))  # PC-16
+        span = figures.provider_failure_window_ms
+        return Window((*(at for at in self.failures if 0 <= now_ms - at < span), now_ms))
+
+    def remaining_ms(self, figures: Figures, now_ms: int) -> int:
+        """What is left of the cooling, never below 0 (`PC-27`)."""
+        if not self.failures or now_ms < self.failures[-1]:  # the clock was turned back: not a reason to skip anybody
+            return 0
+        return max(0, self.cooling_until_ms(figures) - now_ms)
+
+    def dead(self, figures: Figures, now_ms: int) -> bool:
+        """`PC-28`."""
+        own = max(figures.provider_failure_window_ms, figures.provider_cooldown_ms)
+        return not self.failures or now_ms - self.failures[-1] >= max(_FORGET_MS, own)
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """Failures in a row of one connection."""
+
+    count: int = 0
+    at_ms: int = 0
+    """When the last one happened."""
+
+    def delay_ms(self, settings: ProviderCooldownSettings) -> int:
+        """`PC-18`, `PC-19`; a maximum below the minimum is raised to it."""
+        least = settings.min_retry_cooldown_ms
+        most = max(settings.max_retry_cooldown_ms, least)
+        return int(min(least * 2 ** min(self.count - 1, 40), most)) if self.count else 0
+
+    def remaining_ms(self, settings: ProviderCooldownSettings, now_ms: int) -> int:
+        """What is left of the delay, never below 0 (`PC-27`)."""
+        return max(0, self.at_ms + self.delay_ms(settings) - now_ms) if now_ms >= self.at_ms else 0
+
+    def dead(self, settings: ProviderCooldownSettings, now_ms: int) -> bool:
+        """`PC-28`."""
+        return now_ms - self.at_ms >= max(_FORGET_MS, self.delay_ms(settings))
+
+
+class ProviderCooldown:
+    """The mechanism. Entries by `provider` or `provider:connection` (`PC-4`), in a table that no restart survives."""
+
+    def __init__(self) -> None:
+        self._core: Core | None = None
+        self._table: Table | None = None
+        self._classes: dict[str, Category] = {}
+
+    # ------------------------------------------------------------ hooks
+
+    @hookimpl
+    def start(self, core: Core) -> None:
+        self._core, self._table = core, core.store.table("provider_cooldown")
+        self._classes = {
+            provider_key(p.id): class_of(p, core.config.connections) for p in core.packs.providers.values()
+        }
+        if not self._settings.enabled:
+            self.reset()  # PC-3
+
+    @hookimpl
+    def exclude(self, targets: Sequence[Target], now: float) -> list[Exclusion]:
+        if not self._settings.enabled or len(targets) < 2 or not self.entries():
+            return []
+        now_ms = round(now * 1000)
+        excluded = []
+        for target in targets:
+            left = max(self._provider_left(target, now_ms), self._connection_left(target, now_ms))
+            if left:
+                until = (now_ms + left) / 1000
+                detail = f"{target.connection.provider} failed a moment ago"
+                excluded.append(Exclusion(target=target, label="provider_cooldown", detail=detail, until=until))
+        return excluded
+
+    @hookimpl
+    def failed(self, call: ModelCall, story: Story, now: float) -> None:
+        target, now_ms = story.attempt.target, round(now * 1000)
+        provider = provider_key(target.connection.provider)
+        if not self._settings.enabled or provider in _NOBODY:
+            return
+        self._forget(now_ms)
+        counts = counts_against_provider(story, self._all_settings.circuit_breaker)
+        if counts:
+            figures = self._figures(provider)
+            self._put(provider, lambda old: _written(_window(old).after_failure(figures, now_ms)))
+        about_account = story.verdict.scope in ("connection", "egress_ip")
+        if (counts or about_account) and not target.connection.disable_cooling and _is_fixed(target):
+            self._put(_key(target), lambda old: _written(Streak(count=_streak(old).count + 1, at_ms=now_ms)))
+
+    @hookimpl
+    def succeeded(self, attempt: Attempt, now: float) -> None:
+        """`PC-15`, `PC-20`, `PC-21`."""
+        if self._settings.enabled:
+            for key in (provider_key(attempt.target.connection.provider), _key(attempt.target)):
+                if self.table.get(key) is not None:
+                    self._put(key, lambda _: None)
+
+    # ------------------------------------------------------------ for people
+
+    def entries(self) -> int:
+        """How many entries there are (`PC-29`)."""
+        return sum(1 for _ in self.table.scan())
+
+    def reset(self) -> None:
+        """Forget everything (`PC-29`)."""
+        for key, _ in self.table.scan():
+            self._put(key, lambda _: None)
+
+    def status(self, now: float) -> list[Mapping[str, Any]]:
+        """What cools now, as the API shows it."""
+        now_ms = round(now * 1000)
+        shown: list[Mapping[str, Any]] = []
+        for key, value in self.table.scan():
+            provider, _, connection = key.partition(":")
+            if connection:
+                left, count = _streak(value).remaining_ms(self._settings, now_ms), _streak(value).count
+            else:
+                window = _window(value)
+                left, count = window.remaining_ms(self._figures(provider), now_ms), len(window.failures)
+            if left:
+                who = {"provider": provider, "connectionId": connection or None}
+                shown.append({**who, "failureCount": count, "remainingMs": left, "until": now_ms + left})
+        return shown
+
+    # ------------------------------------------------------------ inside
+
+    @property
+    def table(self) -> Table:
+        assert self._table is not None, "start() comes first"
+        return self._table
+
+    @property
+    def _all_settings(self) -> Any:
+        assert self._core is not None, "start() comes first"
+        return self._core.config.settings
+
+    @property
+    def _settings(self) -> ProviderCooldownSettings:
+        settings: ProviderCooldownSettings = self._all_settings.provider_cooldown
+        return settings
+
+    def _figures(self, provider: str) -> Figures:
+        figures: Figures = getattr(self._settings, self._classes.get(provider, "api_key"))
+        return figures
+
+    def _provider_left(self, target: Target, now_ms: int) -> int:
+        provider = provider_key(target.connection.provider)
+        value = self.table.get(provider)
+        return _window(value).remaining_ms(self._figures(provider), now_ms) if value else 0
+
+    def _connection_left(self, target: Target, now_ms: int) -> int:
+        value = self.table.get(_key(target))
+        return _streak(value).remaining_ms(self._settings, now_ms) if value else 0
+
+    def _put(self, key: str, change: Any) -> None:
+        self.table.update(key, change)
+
+    def _forget(self, now_ms: int) -> None:
+        """Upkeep, at each failure: rare enough to look at every entry (`PC-28`)."""
+        for key, value in list(self.table.scan()):
+            provider, _, connection = key.partition(":")
+            settings, figures = self._settings, self._figures(provider)
+            dead = _streak(value).dead(settings, now_ms) if connection else _window(value).dead(figures, now_ms)
+            if dead:
+                self._put(key, lambda _: None)
+
+
+def _is_fixed(target: Target) -> bool:
+    """A client that sent no credential is nobody in particular (`PC-24`)."""
+    return not (target.connection.own and target.connection.secret is None)
+
+
+def _key(target: Target) -> str:
+    return f"{provider_key(target.connection.provider)}:{target.connection.id}"
+
+
+def _written(entry: Window | Streak) -> Value:
+    if isinstance(entry, Window):
+        return {"failures": list(entry.failures)}
+    return {"count": entry.count, "at": entry.at_ms}
+
+
+def _window(value: Value | None) -> Window:
+    return Window(tuple(value["failures"])) if value else Window()
+
+
+def _streak(value: Value | None) -> Streak:
+    return Streak(count=value["count"], at_ms=value["at"]) if value else Streak()
+
+
+plugin = ProviderCooldown()
