@@ -35,19 +35,23 @@ def header_names() -> set[str]:
 
 
 def exclusion_labels() -> set[str]:
-    """Every label that an `Exclusion` is made with: a text, a constant of the same file, or a value's own `.label`,
-    which is one of the constants that are called so. Raises KeyError for others."""
+    """Every label that an `Exclusion` may be made with: what plugins write for `label`, as a text or a constant."""
     found: set[str] = set()
     for file in sources():
-        tree = ast.parse(file.read_text(encoding="utf-8"), file)
-        constants = {
-            ast.unparse(node.targets[0]): node.value.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        }
-        found |= {str(value) for name, value in constants.items() if name.endswith("LABEL")}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Exclusion":
-                values = (k.value for k in node.keywords if k.arg == "label" and not isinstance(k.value, ast.Attribute))
-                found |= {str(v.value if isinstance(v, ast.Constant) else constants[ast.unparse(v)]) for v in values}
+        if file.parent.name not in ("plugins", "cooldown") and file.name != "engine.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), file)):
+            if isinstance(node, ast.keyword) and node.arg == "label":
+                found |= _texts(node.value)
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(ast.unparse(target).lower().endswith("label") for target in targets):
+                    found |= _texts(node.value)
     return found
+
+
+def _texts(node: ast.expr) -> set[str]:
+    """The text constants that an expression may be: itself, or either side of `a if b else c`."""
+    if isinstance(node, ast.IfExp):
+        return _texts(node.body) | _texts(node.orelse)
+    return {node.value} if isinstance(node, ast.Constant) and isinstance(node.value, str) else set()
