@@ -239,7 +239,7 @@ class Watch:
         self.mode = "stream"
         self._reader = self.dialect.reader()
         try:
-            self._decoder = decoder(self._coding, limit=1 << 40)
+            self._decoder = decoder(self._coding, limit=WHOLE_BYTES)  # a bomb, or very long: passed on unwatched
         except ValueError:
             self._unwatch()  # a coding that we cannot read
 

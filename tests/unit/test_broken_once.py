@@ -13,7 +13,7 @@ from engine_scene import Scene, bad_request, connections
 
 from omniroute_addon.content_coding import decode, decoder, is_known
 from omniroute_addon.deadlines import Deadlines
-from omniroute_addon.decisions import Commit
+from omniroute_addon.decisions import WHOLE_BYTES, Commit
 from omniroute_addon.dialects import dialect
 from omniroute_addon.plugin_answers import checked
 from omniroute_addon.settings import Settings
@@ -104,3 +104,12 @@ def test_a_models_name_forges_no_line_in_the_log(caplog: pytest.LogCaptureFixtur
         scene.play(call)
     assert "model=m??ERROR forged" in caplog.text
     assert not any("\n" in line.getMessage() or "\r" in line.getMessage() for line in caplog.records)
+
+
+def test_a_coded_stream_that_blows_up_is_passed_on_unwatched() -> None:
+    """Some hundred bytes of it held up every other stream for as long as it took to unpack them."""
+    bomb = zstandard.compress(b": " + bytes(WHOLE_BYTES + 1))
+    seen = watch(stream=True)
+    seen.head(200, head(b"text/event-stream", "zstd"), 0.0)
+    assert seen.data(bomb, 0.0) == Commit(bomb)
+    assert seen.relay(b"more", 0.0) == b"more"
