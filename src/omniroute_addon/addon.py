@@ -188,6 +188,8 @@ class Omniroute:
                 loaded = await asyncio.to_thread(sources.poll)
                 if loaded is not None and sources is self._sources:
                     self._use(loaded)
+                    if not loaded.problems:
+                        log.info("configuration and packs were reloaded")
             except Exception:  # our own fault in a background task: told, and tried again at the next edit
                 log.exception("could not reload configuration and packs; the last good version stays in force")
 

@@ -23,16 +23,55 @@ class Decoder(Protocol):
 
 
 class _Zlib:
+    """gzip, and deflate with or without zlib's frame: many servers leave it out, and clients take both."""
+
+    _SLICE = 4096
+    """What is behind a member is copied, so the pieces are small."""
+
     def __init__(self, wbits: int, limit: int) -> None:
-        self._object, self._room = zlib.decompressobj(wbits), limit
+        self._wbits, self._room = wbits, limit
+        self._head = b""
+        self._object = zlib.decompressobj(wbits)
+        self._members, self._said, self._over = 0, False, False
 
     def feed(self, data: bytes) -> bytes:
-        try:
-            out = self._object.decompress(data, self._room + 1)
-        except zlib.error as error:
-            raise ValueError(str(error)) from None
-        self._room = _spend(self._room, len(out))
-        return out
+        out = bytearray()
+        for start in range(0, len(data), self._SLICE):
+            out += self._feed(self._framed(data[start : start + self._SLICE]))
+        return bytes(out)
+
+    def _framed(self, data: bytes) -> bytes:
+        if self._wbits != zlib.MAX_WBITS or len(self._head) >= 2:
+            return data
+        before, self._head = len(self._head), self._head + data[:2]
+        if before == 0 and len(data) < 2:
+            return b""
+        data = self._head[:before] + data
+        # No text of ours begins a bare deflate stream with these two: it is not coded at all.
+        if int.from_bytes(data[:2]) % 31 or data[0] & 15 != 8:
+            if data[:1] in (b"{", b"["):
+                raise ValueError("not coded")
+            self._object = zlib.decompressobj(-zlib.MAX_WBITS)
+        return data
+
+    def _feed(self, data: bytes) -> bytes:
+        out = bytearray()
+        while data and not self._over:
+            if self._object.eof:  # one member may follow another (RFC 1952); anything else there is nobody's
+                self._object, self._said = zlib.decompressobj(self._wbits), False
+                self._members += 1
+            try:
+                piece = self._object.decompress(data, self._room + 1)
+            except zlib.error as error:
+                if not self._members or self._said:
+                    raise ValueError(str(error)) from None
+                self._over = True
+                break
+            self._said = self._said or bool(piece)
+            self._room = _spend(self._room, len(piece))
+            out += piece
+            data = self._object.unused_data
+        return bytes(out)
 
 
 class _Brotli:
@@ -55,19 +94,33 @@ class _Zstd:
     _SLICE = 64
 
     def __init__(self, limit: int) -> None:
-        self._object, self._room = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(), limit
+        self._object, self._room = self._frame(), limit
+        self._frames, self._said, self._over = 0, False, False
+
+    @staticmethod
+    def _frame() -> zstandard.ZstdDecompressionObj:
+        return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
 
     def feed(self, data: bytes) -> bytes:
+        return b"".join(self._feed(data[at : at + self._SLICE]) for at in range(0, len(data), self._SLICE))
+
+    def _feed(self, data: bytes) -> bytes:
         out = bytearray()
-        for start in range(0, len(data), self._SLICE):
-            if self._object.eof:
-                break
+        while data and not self._over:
+            if self._object.eof:  # one frame may follow another (RFC 8878)
+                self._object, self._said = self._frame(), False
+                self._frames += 1
             try:
-                piece = self._object.decompress(data[start : start + self._SLICE])
+                piece = self._object.decompress(data)
             except zstandard.ZstdError as error:
-                raise ValueError(str(error)) from None
+                if not self._frames or self._said:
+                    raise ValueError(str(error)) from None
+                self._over = True
+                break
+            self._said = self._said or bool(piece)
             self._room = _spend(self._room, len(piece))
             out += piece
+            data = self._object.unused_data
         return bytes(out)
 
 
@@ -107,6 +160,15 @@ def decoder(coding: str, *, limit: int) -> Decoder | None:
         else:
             raise ValueError(f"unknown content coding '{name}'; known are {', '.join(CODINGS)}")
     return _Chain(decoders) if decoders else None
+
+
+def is_known(coding: str) -> bool:
+    """Whether `decoder` would take this `content-encoding`."""
+    try:
+        decoder(coding, limit=0)
+    except ValueError:
+        return False
+    return True
 
 
 def decode(data: bytes, coding: str, *, limit: int) -> bytes:

@@ -215,7 +215,7 @@ class Engine:
         reply = final_reply(ex, now)
         log.info(
             "gave up: provider=%s model=%s attempts=%d status=%d %s",
-            *(ex.call.provider, ex.call.model, ex.attempts, reply.status),
+            *(ex.call.provider, _on_one_line(ex.call.model), ex.attempts, reply.status),
             " ".join(f"{e.target.connection.id}={e.label}" for e in ex.exclusions),
         )
         return reply
@@ -351,7 +351,7 @@ class Engine:
                 self.plugins.each("failed", call=ex.call, story=story, now=now)
         log.info(
             "attempt failed: provider=%s model=%s connection=%s attempt=%d status=%s kind=%s scope=%s rule=%s",
-            *(ex.call.provider, ex.call.model, ex.attempt.target.connection.id, ex.attempt.number),
+            *(ex.call.provider, _on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempt.number),
             *(answer.status or answer.fault, verdict.kind, verdict.scope, verdict.rule.id),
         )
         return verdict
@@ -384,7 +384,7 @@ class Engine:
         now = self.core.clock.now()
         if good and ex.attempt is not None:
             if ex.stories:
-                told = (ex.call.provider, ex.call.model, ex.attempt.target.connection.id, ex.attempts)
+                told = (ex.call.provider, _on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempts)
                 log.info("answered after failures: provider=%s model=%s connection=%s attempts=%d", *told)
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
@@ -397,6 +397,11 @@ def _let_go(permits: list[Awaitable[None]]) -> None:
         end = getattr(permit, "cancel", None) or getattr(permit, "close", None)
         if end is not None:
             end()
+
+
+def _on_one_line(text: str) -> str:
+    """A client's word for the log, where a line break would begin a line of its own."""
+    return "".join(c if c.isprintable() else "?" for c in text[:200])
 
 
 def _hint_s(verdict: Verdict) -> float:

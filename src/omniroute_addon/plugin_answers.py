@@ -52,6 +52,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "admit": _one(Awaitable),
     "restate": _one(Restatement),
     "classify": _one(Verdict),
+    "repair": _one(bytes),
     "wait": _seconds,
 }
 

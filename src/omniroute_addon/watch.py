@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .content_coding import Decoder, decoder
+from .content_coding import Decoder, decoder, is_known
 from .deadlines import FAILURES, Deadlines, Name, Stage
 from .decisions import (
     EMPTY_BODY,
@@ -86,7 +86,8 @@ class Watch:
         self.status, self.headers, self.sooner = status, headers, True
         self._head_at = self._bytes_at = self._active_at = now
         fields = as_mapping(headers)
-        self._coding = fields.get("content-encoding", "")
+        coding = fields.get("content-encoding", "").strip()
+        self._coding = "" if coding.lower() == "identity" else coding
         if status >= 400:
             self.mode = "error"
         elif status == 200 and "event-stream" in fields.get("content-type", "").lower():
@@ -118,7 +119,8 @@ class Watch:
             return failed_status(self._seen(), partial=False)
         if self.mode == "stream":
             return self._stream_ended()
-        if self.status == 200 and self.mode in ("body", "sniff"):
+        # In a coding that we cannot take off it says nothing to us; the client asked for it.
+        if self.status == 200 and self.mode in ("body", "sniff") and is_known(self._coding):
             body = self._seen().text(limit=WHOLE_BYTES)
             problem = self.dialect.judge_body(body) if body else EMPTY_BODY
             if problem is not None and not self._meant(problem):
@@ -237,7 +239,7 @@ class Watch:
         self.mode = "stream"
         self._reader = self.dialect.reader()
         try:
-            self._decoder = decoder(self._coding, limit=1 << 40)
+            self._decoder = decoder(self._coding, limit=WHOLE_BYTES)  # a bomb, or very long: passed on unwatched
         except ValueError:
             self._unwatch()  # a coding that we cannot read
 

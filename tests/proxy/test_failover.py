@@ -329,6 +329,22 @@ async def test_twelve_streams_of_one_client_run_side_by_side(
             assert (await seen.finished()).body == _bytes(answer)
 
 
+@pytest.mark.parametrize("count", [12, 40])
+async def test_many_streams_whose_connections_are_reset_at_once_are_all_replaced(
+    count: int, upstream: FakeUpstream, omniroute_proxy: StartProxy
+) -> None:
+    """mitmproxy alone loses the end of all but one of them (`stream/patience.py`)."""
+    answer = openai_chat("fine")
+    upstream.script(answer, key="sk-b")
+    upstream.script(Reply(before=(Reset(),)), key="sk-a")
+    proxy = await omniroute_proxy(config=pool(upstream, "a", "b"))
+    q = question()
+    async with Client(q.origin, proxy=proxy.url, ca_file=proxy.ca_file, http2=True) as client:
+        all_seen = [await client.send(q.method, q.path, headers=q.headers, body=q.body) for _ in range(count)]
+        for seen in all_seen:
+            assert (await seen.finished()).body == _bytes(answer)
+
+
 async def test_a_kept_alive_connection_that_closes_under_our_hands_costs_nothing(
     upstream: FakeUpstream, omniroute_proxy: StartProxy
 ) -> None:

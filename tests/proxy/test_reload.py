@@ -112,7 +112,7 @@ async def test_a_bad_configuration_leaves_the_last_good_one_in_force(
     s.upstream.script(openai_chat())
     async with logged(s.proxy, "the configuration of before the edit stays in force"):
         write(s.proxy.config_file, text + "\n")
-    assert any(said in line and f"{s.proxy.config_file}:" in line for line in s.proxy.errors)
+    assert any(said in line and f"{s.proxy.config_file}:" in line for line in s.proxy.log)
     assert await used(s) == "a"
 
 
@@ -123,7 +123,7 @@ async def test_an_error_is_told_once_and_a_mended_file_is_used(open_stage: OpenS
     async with logged(s.proxy, "stays in force"):
         write(s.proxy.config_file, "connections: [")
     await asyncio.sleep(0.1)
-    assert sum("not valid YAML" in line for line in s.proxy.errors) == 1
+    assert sum("not valid YAML" in line for line in s.proxy.log) == 1
     good["connections"].reverse()
     async with logged(s.proxy, "were reloaded"):
         write(s.proxy.config_file, yaml.safe_dump(good))
@@ -175,7 +175,7 @@ async def test_a_bad_pack_leaves_its_last_good_version_in_force(open_stage: Open
             write(pack, PACK.format(host=host))
         async with logged(s.proxy, "the version of before the edit stays in force"):
             write(pack, PACK.format(host=host).replace("category: api_key", "category: apikey"))
-        assert any("nearby.yaml:3:" in line and "'api_key'" in line for line in s.proxy.errors)
+        assert any("nearby.yaml:3:" in line and "'api_key'" in line for line in s.proxy.log)
         async with Client(f"https://{host}", proxy=s.proxy.url, ca_file=s.proxy.ca_file) as client:
             seen = await client.request(q.method, q.path, headers=q.headers, body=q.body)
         assert seen.header("x-omniroute-attempts") == "1"

@@ -299,7 +299,7 @@ async def test_a_reload_tells_no_secret(open_stage: OpenStage, keys: None, tmp_p
     )
     s.proxy.config_file.write_text(text)
     addon._use(addon._sources.load())
-    assert any("by reference" in line for line in s.proxy.errors)
+    assert any("by reference" in line for line in s.proxy.log)
     s.proxy.config_file.unlink()
     assert found(s.proxy) == {}
 

@@ -167,7 +167,7 @@ async def test_without_verification_configured_credentials_stay_at_home(open_sta
     s = await open_stage("a", config=NEVER, options={"ssl_insecure": True})
     s.upstream.script(openai_chat())
     seen = await s.ask(question())
-    assert (seen.status, s.upstream.requests) == (429, [])
+    assert (seen.status, s.upstream.requests) == (503, [])
     excluded = seen.json()["error"]["diagnostics"]["excluded"]
     assert [(e["connection"], e["reason"]) for e in excluded] == [("a", "unverified_tls")]
 
@@ -191,7 +191,7 @@ async def test_switching_verification_off_at_run_time_counts_at_once(open_stage:
     s.upstream.script(openai_chat())
     assert (await s.ask(question())).status == 200
     s.proxy.master.options.update(ssl_insecure=True)
-    assert (await s.ask(question())).status == 429
+    assert (await s.ask(question())).status == 503
     s.proxy.master.options.update(ssl_insecure=False)
     assert (await s.ask(question())).status == 200
     assert s.upstream.keys == ["sk-a", "sk-a"]

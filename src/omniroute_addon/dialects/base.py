@@ -132,7 +132,7 @@ class Dialect(ABC):
         Judges only what looks like this dialect's generation answer or like an error: token counts, embeddings and
         anything else pass. An event stream under the wrong content type is judged as a stream.
         """
-        text = body.strip()
+        text = body.removeprefix(b"\xef\xbb\xbf").strip()
         if text.startswith((b"data:", b"event:", b":")):
             reader = self.reader()
             reader.feed(body)

@@ -16,7 +16,7 @@ import asyncio
 import itertools
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
@@ -30,6 +30,7 @@ from mitmproxy.proxy.layers.http import (
     SendHttp,
 )
 from mitmproxy.proxy.layers.http._events import ErrorCode, RequestProtocolError
+from mitmproxy.proxy.server import ConnectionHandler
 
 from ..engine import Engine
 from ..exchange import Exchange, Pause
@@ -45,6 +46,23 @@ _CONNECTIONS_PER_ADDRESS = 256
 FIRST_ATTEMPT_ID = 1 << 40
 """Far above any id that mitmproxy gives: an id tells whose exchange it is."""
 _attempt_ids = itertools.count(FIRST_ATTEMPT_ID, 2)
+
+
+async def _drain_writers(handler: ConnectionHandler) -> None:
+    """As mitmproxy's own, but a connection that cannot be written to is cancelled once.
+
+    mitmproxy cancels it again for every chunk that arrives anywhere. The second time hits the task while it reports the
+    end of the connection, which then nobody hears of: with many streams of one client, all but one hang for ever.
+    """
+    async with handler._drain_lock:
+        for transport in list(handler.transports.values()):
+            if transport.writer is None:
+                continue
+            try:
+                await transport.writer.drain()
+            except OSError as error:
+                if transport.handler is not None and not transport.handler.cancelling():
+                    transport.handler.cancel(f"Error sending data: {error}")
 
 
 class _Nobody:
@@ -146,6 +164,7 @@ class PatientStream(HttpStream):
         handler = server.connections.get(self.context.client.id) if server else None
         if handler is not None and address not in handler.max_conns:
             handler.max_conns[address] = asyncio.Semaphore(_CONNECTIONS_PER_ADDRESS)
+            handler.drain_writers = partial(_drain_writers, handler)
 
     @cached_property
     def http_layer(self) -> HttpLayer:
