@@ -90,8 +90,8 @@ def _values(field: Any) -> str:
         return f"{bounds.get('ge', 0):,} … {bounds['le']:,}"
     if get_origin(field.annotation) is dict:
         return "mapping"
-    words = {bool: "`true` or `false`", bool | None: "`true` or `false`", list[str]: "list of names"}
-    return words.get(field.annotation, "list of numbers")
+    words = {bool: "`true` or `false`", bool | None: "`true` or `false`"}
+    return words.get(field.annotation, "list of names" if "str" in str(field.annotation) else "list of numbers")
 
 
 def settings() -> str:
