@@ -60,7 +60,7 @@ OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
     "omniroute_state": (
         str,
         "",
-        "Folder for what the addon remembers. Empty: the user's state folder.",
+        "Folder for what the addon remembers. Nothing is written yet: all state is in memory.",
         None,
     ),
     "omniroute_intercept": (
