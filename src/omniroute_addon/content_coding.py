@@ -6,7 +6,7 @@ mitmproxy's own decoder has no limit, and a body is a stranger's: a few kilobyte
 from __future__ import annotations
 
 import zlib
-from typing import Protocol
+from typing import Any, Protocol
 
 import brotli
 import zstandard
@@ -22,17 +22,54 @@ class Decoder(Protocol):
         ...
 
 
-class _Zlib:
+class _Members:
+    """What may be several compressed members or frames in a row (RFC 1952, RFC 8878); anything else behind one is nobody's."""
+
+    _object: Any
+
+    def __init__(self, limit: int) -> None:
+        self._room = limit
+        self._members, self._said, self._over = 0, False, False
+        self._begin()
+
+    def _begin(self) -> None:
+        """A decoder for the next member."""
+        raise NotImplementedError
+
+    def _piece(self, data: bytes) -> bytes:
+        """What the member says next."""
+        raise NotImplementedError
+
+    def _feed(self, data: bytes) -> bytes:
+        out = bytearray()
+        while data and not self._over:
+            if self._object.eof:
+                self._begin()
+                self._said = False
+                self._members += 1
+            try:
+                piece = self._piece(data)
+            except (zlib.error, zstandard.ZstdError) as error:
+                if not self._members or self._said:
+                    raise ValueError(str(error)) from None
+                self._over = True
+                break
+            self._said = self._said or bool(piece)
+            self._room = _spend(self._room, len(piece))
+            out += piece
+            data = self._object.unused_data
+        return bytes(out)
+
+
+class _Zlib(_Members):
     """gzip, and deflate with or without zlib's frame: many servers leave it out, and clients take both."""
 
     _SLICE = 4096
     """What is behind a member is copied, so the pieces are small."""
 
     def __init__(self, wbits: int, limit: int) -> None:
-        self._wbits, self._room = wbits, limit
-        self._head = b""
-        self._object = zlib.decompressobj(wbits)
-        self._members, self._said, self._over = 0, False, False
+        self._wbits, self._head = wbits, b""
+        super().__init__(limit)
 
     def feed(self, data: bytes) -> bytes:
         out = bytearray()
@@ -54,24 +91,12 @@ class _Zlib:
             self._object = zlib.decompressobj(-zlib.MAX_WBITS)
         return data
 
-    def _feed(self, data: bytes) -> bytes:
-        out = bytearray()
-        while data and not self._over:
-            if self._object.eof:  # one member may follow another (RFC 1952); anything else there is nobody's
-                self._object, self._said = zlib.decompressobj(self._wbits), False
-                self._members += 1
-            try:
-                piece = self._object.decompress(data, self._room + 1)
-            except zlib.error as error:
-                if not self._members or self._said:
-                    raise ValueError(str(error)) from None
-                self._over = True
-                break
-            self._said = self._said or bool(piece)
-            self._room = _spend(self._room, len(piece))
-            out += piece
-            data = self._object.unused_data
-        return bytes(out)
+    def _begin(self) -> None:
+        self._object = zlib.decompressobj(self._wbits)
+
+    def _piece(self, data: bytes) -> bytes:
+        piece: bytes = self._object.decompress(data, self._room + 1)
+        return piece
 
 
 class _Brotli:
@@ -87,41 +112,24 @@ class _Brotli:
         return out
 
 
-class _Zstd:
+class _Zstd(_Members):
     """zstandard's decoder has no output limit, so it is fed in slices that cannot blow up beyond some megabytes:
     a block of 128 KiB takes at least four bytes."""
 
     _SLICE = 64
 
     def __init__(self, limit: int) -> None:
-        self._object, self._room = self._frame(), limit
-        self._frames, self._said, self._over = 0, False, False
-
-    @staticmethod
-    def _frame() -> zstandard.ZstdDecompressionObj:
-        return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+        super().__init__(limit)
 
     def feed(self, data: bytes) -> bytes:
         return b"".join(self._feed(data[at : at + self._SLICE]) for at in range(0, len(data), self._SLICE))
 
-    def _feed(self, data: bytes) -> bytes:
-        out = bytearray()
-        while data and not self._over:
-            if self._object.eof:  # one frame may follow another (RFC 8878)
-                self._object, self._said = self._frame(), False
-                self._frames += 1
-            try:
-                piece = self._object.decompress(data)
-            except zstandard.ZstdError as error:
-                if not self._frames or self._said:
-                    raise ValueError(str(error)) from None
-                self._over = True
-                break
-            self._said = self._said or bool(piece)
-            self._room = _spend(self._room, len(piece))
-            out += piece
-            data = self._object.unused_data
-        return bytes(out)
+    def _begin(self) -> None:
+        self._object = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+
+    def _piece(self, data: bytes) -> bytes:
+        piece: bytes = self._object.decompress(data)
+        return piece
 
 
 class _Chain:
