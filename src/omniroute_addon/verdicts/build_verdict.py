@@ -51,7 +51,7 @@ def build_verdict(
         retry_after=retry_after,
         restatement=restatement,
         retry_same=_either(written.retry_same, row.retry_same) and not seen.output,
-        cooldown_s=written.cooldown,
+        cooldown_s=written.renews.seconds_until(now) if written.renews else written.cooldown,
         repair=written.repair,
         message=sanitised(seen.message),
     )

@@ -175,11 +175,6 @@ class RuleBook:
             return (rule.written.when and rule.miss(seen)) is None
         raise KeyError(rule_id)
 
-    def cooldown_s(self, rule: RuleRef) -> float | None:
-        """The fixed pause that the deciding rule declares (`FC-51`, `CC-18`), or None."""
-        written = self.rules.get(rule.id)
-        return written.cooldown if isinstance(written, ClassifyRule) else None
-
     def __repr__(self) -> str:
         counts = f"restate={sum(map(len, self._restate.values()))} classify={sum(map(len, self._classify.values()))}"
         return f"<RuleBook {counts} owners={len(self._classify)} refused={len(self.problems)}>"
