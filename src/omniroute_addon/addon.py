@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from mitmproxy import ctx, exceptions
@@ -25,6 +25,7 @@ from .files import Files
 from .nearest import unknown
 from .peers import is_loopback
 from .reload import Loaded, Sources
+from .state import State
 from .stream import Waiting, install
 from .stream.copies import meant_host
 from .wire import HIDDEN
@@ -60,7 +61,7 @@ OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
     "omniroute_state": (
         str,
         "",
-        "Folder for what the addon remembers. Nothing is written yet: all state is in memory.",
+        "The file that keeps what the addon has learned across restarts. Empty: state.db in the user's state folder.",
         None,
     ),
     "omniroute_intercept": (
@@ -77,6 +78,7 @@ OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
     ),
 }
 """Option name -> type, default, help, choices: what `load` registers and the docs are made from."""
+_AT_START = {"omniroute_plugins", "omniroute_state"}
 
 
 class Omniroute:
@@ -87,6 +89,7 @@ class Omniroute:
     def __init__(self) -> None:
         self.engine: Engine | None = None
         self._sources: Sources | None = None
+        self._state: State | None = None
         self._undo: list[Callable[[], None]] = []
         self._uninstall: Callable[[], None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -108,8 +111,9 @@ class Omniroute:
 
     def configure(self, updated: set[str]) -> None:
         _check_choices(updated)
-        if "omniroute_plugins" in updated and self.engine is not None and len(updated) < len(OPTIONS):
-            log.warning("omniroute_plugins takes effect after a restart.")
+        if self.engine is not None and len(updated) < len(OPTIONS):
+            for name in sorted(updated & _AT_START):
+                log.warning("%s takes effect after a restart.", name)
         if updated & {"omniroute_config", "omniroute_rules"}:
             self._load_sources()
         if self.engine is not None:  # else `running` comes back with all options
@@ -127,7 +131,9 @@ class Omniroute:
             self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
         self._watcher = asyncio_utils.create_task(self._watch_files(), name="omniroute reload", keep_ref=True)
 
-    def done(self) -> None:
+    def done(
+        self,
+    ) -> Awaitable[None] | None:  # mitmproxy awaits it at its end, and does not when a script is taken away
         if self._watcher is not None:
             self._watcher.cancel()
         if self._uninstall is not None:
@@ -138,6 +144,8 @@ class Omniroute:
             self.engine = None
         while self._undo:
             self._undo.pop()()
+        state, self._state = self._state, None
+        return state.close() if state is not None else None
 
     def _switch(self, engine: Engine) -> None:
         if ctx.options.omniroute_enabled and self._uninstall is None:
@@ -148,6 +156,12 @@ class Omniroute:
         elif not ctx.options.omniroute_enabled and self._uninstall is not None:
             self._uninstall()
             self._uninstall = None
+        if (
+            self._state is not None
+            and self._uninstall is not None
+            and (ctx.options.server or ctx.options.client_replay)
+        ):
+            self._state.open()  # nothing is written for somebody who only reads a dump (`mitmdump -nr FILE`)
 
     # ------------------------------------------------------------ configuration, packs, plugins
 
@@ -164,18 +178,26 @@ class Omniroute:
         rules = Files.rule_book(loaded)
         self._tell((*self._told, *rules.problems))
         if self.engine is None:
-            plugins = self._files().plugin_host(loaded.config.settings)
-            self.engine = Engine(Core(config=loaded.config, packs=loaded.packs, rules=rules), plugins)
+            files = self._files()
+            self._state = State(files.state_path, told=self._remembered)
+            core = Core(config=loaded.config, packs=loaded.packs, rules=rules, store=self._state.store)
+            self.engine = Engine(core, files.plugin_host(loaded.config.settings))
+            self.engine.warming = self._state.warming
         core = self.engine.core
         core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
         self.engine.plugins.each("start", core=core)
         log.info("in force: %s", summary(loaded, len(rules.rules), len(self.engine.plugins.plugins())))
 
+    def _remembered(self) -> None:
+        """What was known before the restart is in memory: plugins look at it."""
+        if self.engine is not None:
+            self.engine.plugins.each("start", core=self.engine.core)
+
     @staticmethod
     def _files() -> Files:
-        named = (ctx.options.omniroute_config, ctx.options.omniroute_rules, ctx.options.omniroute_plugins)
-        config, rules, plugins = (Path(text).expanduser() if text else None for text in named)
-        return Files(config=config, rules=rules, plugins=plugins)
+        kinds = ("config", "rules", "plugins", "state")
+        named = {kind: getattr(ctx.options, f"omniroute_{kind}") for kind in kinds}
+        return Files(**{kind: Path(text).expanduser() if text else None for kind, text in named.items()})
 
     async def _watch_files(self) -> None:
         """Notice edits within two seconds; a bad one keeps the last good version (design.md §6)."""

@@ -71,6 +71,8 @@ class Engine:
         self.plugins = plugins
         self.verified_tls = True
         """mitmproxy checks upstream certificates; without that no configured credential leaves (design.md §7.4)."""
+        self.warming: Callable[[], list[Awaitable[None]]] = list
+        """What a request waits for before its first choice: the state, as long as it is being read."""
 
     # ------------------------------------------------------------ tls, identify, resolve
 
@@ -124,6 +126,7 @@ class Engine:
             targets=self._resolve(call, incoming, host, endpoint.auth or provider.auth),
             started_at=now,
             deadline_at=now + self.core.config.settings.deadline_ms / 1000,
+            permits=self.warming(),
         )
 
     def _resolve(self, call: ModelCall, incoming: Incoming, host: str, auth: Auth) -> tuple[Target, ...]:
