@@ -13,7 +13,7 @@ from pathlib import Path
 from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
 from mitmproxy.http import HTTPFlow
-from mitmproxy.proxy.mode_specs import ReverseMode, WireGuardMode
+from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
@@ -22,8 +22,8 @@ from .core import Core
 from .engine import Engine
 from .errors import NotAdmitted, UnsupportedMitmproxy
 from .files import Files
+from .loopback import move_to_loopback
 from .nearest import unknown
-from .peers import is_loopback
 from .reload import Loaded, Sources
 from .state import State
 from .stream import Waiting, install
@@ -125,7 +125,8 @@ class Omniroute:
             self.configure({*OPTIONS})
         if self._moves:
             self._moves = False
-            asyncio_utils.create_task(_move_to_loopback(), name="omniroute listen", keep_ref=True)
+            servers = ctx.master.addons.get("proxyserver").servers
+            asyncio_utils.create_task(move_to_loopback(servers), name="omniroute listen", keep_ref=True)
         if ctx.options.omniroute_fast_dispatch:
             uninstall = dispatch.install(ctx.master)
             self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
@@ -181,8 +182,8 @@ class Omniroute:
             files = self._files()
             self._state = State(files.state_path, told=self._remembered)
             core = Core(config=loaded.config, packs=loaded.packs, rules=rules, store=self._state.store)
+            core.warming = self._state.warming
             self.engine = Engine(core, files.plugin_host(loaded.config.settings))
-            self.engine.warming = self._state.warming
         core = self.engine.core
         core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
         self.engine.plugins.each("start", core=core)
@@ -289,23 +290,6 @@ def _check_choices(updated: set[str]) -> None:
         value = getattr(ctx.options, name) if choices and name in updated else None
         if value is not None and value not in (choices or ()):
             raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
-
-
-async def _move_to_loopback() -> None:
-    """mitmproxy has begun to listen before it loads a script: what stands open to every interface is closed again."""
-    servers = ctx.master.addons.get("proxyserver").servers
-    open_to_all = {
-        server.mode
-        for server in servers
-        # WireGuard is made for other machines, and lets in only whom its keys name.
-        if server.mode.custom_listen_host is None and not isinstance(server.mode, WireGuardMode)
-        if not all(is_loopback(address[0]) for address in server.listen_addrs)
-    }
-    if open_to_all:
-        modes = [server.mode for server in servers]
-        await servers.update([mode for mode in modes if mode not in open_to_all])
-        await servers.update(modes)
-    log.info("listening on loopback only; use --listen-host to change that.")
 
 
 addons = [Omniroute()]

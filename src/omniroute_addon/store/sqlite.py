@@ -103,7 +103,7 @@ class SqliteStore(MemoryStore):
             mine = self._asked
             self._wake.notify_all()
             self._wake.wait_for(lambda: self._served >= mine or not self._worker.is_alive())
-            return not self._trouble and not self._closing
+            return self._looked.is_set() and not self._trouble and not self._closing
 
     def close(self) -> None:
         with self._wake:
