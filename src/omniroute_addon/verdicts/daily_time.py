@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import datetime, time, timedelta, tzinfo
 from typing import Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
@@ -17,7 +17,7 @@ _DAY_S: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class DailyTime:
-    """A time of day; without a zone it is this machine's."""
+    """A time of day; without a zone it is the provider's, else this machine's."""
 
     hour: int
     minute: int
@@ -26,11 +26,15 @@ class DailyTime:
     def __str__(self) -> str:
         return f"{self.hour:02}:{self.minute:02}" + (f" {self.zone.key}" if self.zone else "")
 
-    def seconds_until(self, now: float) -> float:
-        """Seconds from `now` (epoch seconds) to the next such time: more than 0, at most 24 h (`FC-43`)."""
+    def seconds_until(self, now: float, zone: tzinfo | None = None) -> float:
+        """Seconds from `now` (epoch seconds) to the next such time: more than 0, at most 24 h (`FC-43`).
+
+        `zone` is the provider's, where its pack names one.
+        """
+        zone = self.zone or zone
         try:
-            local = datetime.fromtimestamp(now, self.zone)
-            at = datetime.combine(local.date(), time(self.hour, self.minute), tzinfo=self.zone)
+            local = datetime.fromtimestamp(now, zone)
+            at = datetime.combine(local.date(), time(self.hour, self.minute), tzinfo=zone)
             if at.timestamp() <= now:
                 at = datetime.combine(local.date() + timedelta(days=1), at.timetz())
             return min(at.timestamp() - now, _DAY_S)

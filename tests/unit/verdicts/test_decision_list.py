@@ -181,6 +181,8 @@ def test_fc_42_a_days_quota_rests_until_midnight_and_a_providers_own_day_is_its_
     """FC-41, FC-42, FC-43: a stated time comes first, and is nobody's guess"""
     pause = judge(429, error("You have exceeded today's quota, please try again tomorrow")).cooldown_s
     assert pause is not None and 0 < pause <= DAY
+    today = error("today's quota is used up")
+    assert judge(429, today, provider="zhipu").cooldown_s == DAY - (1_789_000_000 + 8 * HOUR) % DAY, "Beijing's day"
     neurons = error("you have used up your daily free allocation")
     assert judge(429, neurons, provider="cloudflare-workers-ai").cooldown_s == DAY - 1_789_000_000 % DAY
 
