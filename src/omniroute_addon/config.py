@@ -55,6 +55,16 @@ class Config:
             provided=self.provided,
         )
 
+    def has_alternatives(self, call: ModelCall, packs: Packs) -> bool:
+        """Some configured connection may serve a call at this door, whatever its model will be."""
+        named = {id_ for r in self.routes if r.provider in ("*", call.provider) for id_ in r.connections}
+        return any(
+            (c.provider == call.provider or c.id in named)
+            and (provider := packs.providers.get(c.provider)) is not None
+            and provider.endpoint(call.dialect) is not None
+            for c in self.connections
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigReading:

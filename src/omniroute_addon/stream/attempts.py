@@ -78,6 +78,9 @@ class AttemptStream(AnsweringStream):
                 except ValueError as error:
                     # Nobody has closed this connection: what follows the head must not meet the next request.
                     return replace(watch.broke(f"invalid response head: {error}", "protocol"), cancel=True)
+            if event.response.status_code == 101:
+                # Nobody asked for another protocol, and mitmproxy would wait for its end for ever.
+                return replace(watch.broke("the provider switched to another protocol", "protocol"), cancel=True)
             watch.head(event.response.status_code, event.response.headers.fields, self.now())
         elif isinstance(event, ResponseData):
             return watch.data(event.data, self.now())
