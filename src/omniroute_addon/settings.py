@@ -141,6 +141,10 @@ class Settings(Strict):
         "last",
         "When the client's own credential is tried beside configured connections; `never` also when none is left.",
     )
+    require_agent: bool = setting(
+        False,
+        "Only clients that name an agent of `agents:` and prove it by its token may use the proxy; others get 407.",
+    )
     websocket_model_calls: Literal["auto", "refuse", "pass"] = setting(
         "auto",
         "A client that opens a WebSocket at a model's door: `refuse` answers 426, so that it goes on over HTTP, where other "

@@ -22,7 +22,15 @@ def is_websocket(method: str, upgrade: str) -> bool:
 
 
 def upgrade_reply(
-    core: Core, plugins: PluginHost, *, host: str, port: int, path: str, peer: str | None, agent: str | None, trusted: bool
+    core: Core,
+    plugins: PluginHost,
+    *,
+    host: str,
+    port: int,
+    path: str,
+    peer: str | None,
+    agent: str | None,
+    trusted: bool,
 ) -> Reply | None:
     """The 426 for a WebSocket at this address; None where it passes: no model's door, or nobody wants it refused."""
     found = core.packs.match_call(host, port, path)
