@@ -30,7 +30,7 @@ from ..decisions import Commit, Decision, Fail
 from ..exchange import Exchange, Pause, Reply, Send, Step
 from ..final_answer import broken_engine
 from ..watch import Watch
-from .answering import AnsweringStream
+from .answering import AnsweringStream, Noted
 from .copies import hide_credentials, incoming_of, meant_host, proxy_login, show_target, wire_request
 from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, Waiting
 
@@ -65,6 +65,9 @@ class AttemptStream(AnsweringStream):
             yield from self._on_deadline()
         elif isinstance(event, RequestProtocolError):
             yield from self._client_left(event)
+        elif isinstance(event, Noted):
+            if self.watch is not None and self.attempt_id is not None:
+                yield from self._notice(self.watch)
         elif isinstance(event, GetHttpConnectionCompleted):
             pass  # the connection that we had given up came after all; it stays for others
 
@@ -86,6 +89,7 @@ class AttemptStream(AnsweringStream):
         elif isinstance(event, ResponseTrailers):
             self._trailers = event
         elif isinstance(event, ResponseEndOfMessage):
+            self._keep_trailers(event)
             return watch.end()
         elif isinstance(event, ResponseProtocolError):
             # A connection that lives on has only refused this request (RST_STREAM): that is an answer of its kind.
