@@ -157,7 +157,9 @@ def explain(
 
     if not heard.failed:
         click.echo("The proxy delivers this answer without asking the rules; asked, they say:\n")
-    rows = [(name, _text(verdict, name)) for name in (*_SHOWN, "reason", "restatement", "rule", "message")]
+    rows = [
+        (name, _text(verdict, name)) for name in (*_SHOWN, "cooldown_s", "reason", "restatement", "rule", "message")
+    ]
     click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
     click.echo(f"\n{counted(len(tried), 'rule')} {'was' if len(tried) == 1 else 'were'} tried, in this order:\n")
     steps = [(t.part, t.rule.id, _outcome(t.missed), f"{t.rule.file}:{t.rule.line}") for t in tried]
@@ -272,6 +274,8 @@ def _text(verdict: Verdict, name: str) -> str:
         return f"{value.seconds:g} s ({value.source})" if value else "-"
     if name == "restatement":
         return f"{value.from_status} is {value.status} ({value.rule})" if value else "-"
+    if name == "cooldown_s":
+        return "-" if value is None else f"{value:g} s"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) or "-"
