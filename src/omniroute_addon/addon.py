@@ -165,9 +165,10 @@ class Omniroute:
         self._tell((*self._told, *rules.problems))
         if self.engine is None:
             plugins = self._files().plugin_host(loaded.config.settings)
-            self.engine = Engine(Core(config=loaded.config, packs=loaded.packs, rules=rules), plugins)
+            core = Core(config=loaded.config, packs=loaded.packs, rules=rules, clients=loaded.clients)
+            self.engine = Engine(core, plugins)
         core = self.engine.core
-        core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
+        core.config, core.packs, core.rules, core.clients = loaded.config, loaded.packs, rules, loaded.clients
         self.engine.plugins.each("start", core=core)
         log.info("in force: %s", summary(loaded, len(rules.rules), len(self.engine.plugins.plugins())))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .clients.book import ClientBook
 from .clock import Clock
 from .store import Store
 from .store.memory import MemoryStore
@@ -22,6 +23,7 @@ class Core:
     config: Config
     packs: Packs
     rules: RuleBook
+    clients: ClientBook = field(default_factory=ClientBook)
     clock: Clock = field(default_factory=Clock)
     store: Store = field(default_factory=MemoryStore)
     """Where every mechanism keeps its state; only in memory unless the addon gives it a file."""

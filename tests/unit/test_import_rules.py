@@ -14,6 +14,12 @@ MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE
 PLUGINS = {path.name: path for path in sorted((ROOT / "plugins").glob("*.py"))}
 
 PURE = {
+    "clients/book.py",
+    "clients/merge.py",
+    "clients/profile_examples.py",
+    "clients/profile_schema.py",
+    "clients/session.py",
+    "identify.py",
     "consequences.py",
     "content_coding.py",
     "core.py",
