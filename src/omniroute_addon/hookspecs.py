@@ -51,7 +51,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def start(core: Core) -> None:
     """Take what you need from the core: settings, packs, clock, rules. Called once per load, before any request.
 
-    Everybody is asked. Called again, with the same `core`, after a configuration or pack reload; keep your state.
+    Everybody is asked. Called again, with the same `core`, after a configuration or pack reload, and when what the store
+    remembers from before a restart has been read (a moment after the first call); keep your state.
 
         @hookimpl
         def start(core):
@@ -80,6 +81,20 @@ def intercept(host: str, port: int) -> bool | None:
 
 
 # ---------------------------------------------------------------- 2 identify
+
+
+@hookspec(firstresult=True)
+def upgrade(call: ModelCall, alternatives: bool) -> bool | None:
+    """Say whether a client that opens a WebSocket at a model's door is asked to use HTTP instead. First answer wins.
+
+    True answers it with 426 before anything is dialled; False or None lets the WebSocket pass, unwatched. `call` knows
+    the door and who calls; its `model` is empty, because that comes later, inside the WebSocket. `alternatives`: the
+    configuration has connections of this caller's that speak the door's dialect. Not called for any other request.
+
+        @hookimpl
+        def upgrade(call, alternatives):
+            return alternatives and call.provider == "codex"
+    """
 
 
 @hookspec(firstresult=True)

@@ -64,11 +64,11 @@ class Identifier:
             stream=facts.stream,
             session=session_of(profile, fields, facts.body, agent=agent, owner=secret.digest if secret else peer or ""),
             client_profile=profile.id,
-            agent=agent,
             tools=facts.tools,
             history_items=facts.history_items,
             body_bytes=len(body),
             client=peer,
+            agent=agent,
             trusted=trusted,
         )
         if self._plugins.listens("identify"):
@@ -84,6 +84,7 @@ class Identifier:
             targets=self._resolve(call, incoming, host, secret, endpoint.auth or provider.auth),
             started_at=now,
             deadline_at=now + self._core.config.settings.deadline_ms / 1000,
+            permits=self._core.warming(),
         )
 
     def _resolve(

@@ -22,7 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from omniroute_addon.model import Category, DialectName, Kind, Phase, Repair, Scope
 
-from .schema_values import Codes, Names, Phrases, Reason, Seconds, Statuses, as_list, parse_statuses
+from .schema_values import Codes, Names, Phrases, Reason, Seconds, Statuses, Zone, as_list, parse_statuses
 
 
 class _Strict(BaseModel):
@@ -277,3 +277,10 @@ class RuleLists(_Strict):
     """Rules that correct a status that lies, the first that fits."""
     classify: list[ClassifyRule] = Field(default_factory=list)
     """Rules that say what an answer means, the first that fits."""
+
+
+class PackRules(RuleLists):
+    """The same in a provider's pack, with what only one provider can say of its answers."""
+
+    timezone: Zone | None = None
+    """Zone of the times that this provider's sentences state without one: `+08:00`, `Asia/Shanghai`; else UTC."""
