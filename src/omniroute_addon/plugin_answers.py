@@ -69,6 +69,7 @@ def _exclusions(answer: Any) -> tuple[Exclusion, ...]:
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "intercept": _one(bool),
+    "upgrade": _one(bool),
     "identify": _one(ModelCall),
     "resolve": _targets,
     "exclude": _exclusions,
