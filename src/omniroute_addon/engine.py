@@ -15,43 +15,22 @@ Nothing here knows a mechanism by name. What the engine itself decides:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Awaitable, Sequence
 from urllib.parse import urlsplit
 
-from .consequences import by_status, holds_for_the_address, origin
+from .consequences import holds_for_the_address, origin
 from .core import Core
 from .deadlines import Deadlines
-from .dialects import dialect
 from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
 from .final_answer import final_reply
-from .model import (
-    Answer,
-    Attempt,
-    Auth,
-    Connection,
-    Exclusion,
-    ModelCall,
-    Secret,
-    Story,
-    Target,
-    Verdict,
-)
+from .identify import Identifier
+from .learning import learn, on_one_line
+from .model import Answer, Attempt, Exclusion, ModelCall, Target, Verdict
 from .peers import is_loopback
 from .plugin_host import PluginHost
+from .preparing import is_native, prepared
 from .quoted import unquoted
 from .watch import Watch
-from .wire import (
-    SECRET_HEADERS,
-    Incoming,
-    Outgoing,
-    as_mapping,
-    client_secret,
-    decoded_body,
-    outgoing,
-    visible_headers,
-)
 
 log = logging.getLogger(__name__)
 
@@ -71,72 +50,8 @@ class Engine:
         self.plugins = plugins
         self.verified_tls = True
         """mitmproxy checks upstream certificates; without that no configured credential leaves (design.md §7.4)."""
-
-    # ------------------------------------------------------------ tls, identify, resolve
-
-    def decrypts(self, host: str, port: int) -> bool:
-        """Whether TLS to this host is opened: a plugin says so, or a pack names it."""
-        answer = self.plugins.first("intercept", host=host, port=port)
-        return bool(answer) if answer is not None else self.core.packs.for_host(host, port) is not None
-
-    def is_ours(self, method: str, host: str, port: int, path: str) -> bool:
-        """Might be a model call: a POST to a door of a known provider. Cheap; runs for every request."""
-        return method == "POST" and self.core.packs.match_call(host, port, path) is not None
-
-    def identify(self, incoming: Incoming, *, host: str, peer: str | None, trusted: bool) -> Exchange | None:
-        """The exchange for a model call, or None for everything that passes as without us.
-
-        `host` is the name that the client meant (in transparent mode `incoming.host` is an address).
-        """
-        found = self.core.packs.match_call(host, incoming.port, incoming.path) if incoming.method == "POST" else None
-        if found is None:
-            return None
-        (provider, endpoint), now = found, self.core.clock.now()
-        speech = dialect(endpoint.dialect)
-        try:
-            body = decoded_body(incoming)
-            facts = speech.read_call(path=incoming.path, body=body)
-        except ValueError as error:
-            # The provider's own words about a malformed request are better than ours (A21).
-            log.info("not a readable %s request to %s, passed on as it is: %s", endpoint.dialect, host, error)
-            return None
-        call = ModelCall(
-            provider=provider.id,
-            dialect=endpoint.dialect,
-            model=facts.model,
-            stream=facts.stream,
-            session=facts.session,
-            tools=facts.tools,
-            history_items=facts.history_items,
-            body_bytes=len(body),
-            client=peer,
-            trusted=trusted,
-        )
-        if self.plugins.listens("identify"):
-            seen = {k: v for k, v in as_mapping(incoming.headers).items() if k.encode() not in SECRET_HEADERS}
-            call = self.plugins.first("identify", call=call, headers=seen) or call
-        return Exchange(
-            call=call,
-            incoming=incoming,
-            body=body,
-            dialect=speech,
-            model_in_path=facts.model_in_path,
-            targets=self._resolve(call, incoming, host, endpoint.auth or provider.auth),
-            started_at=now,
-            deadline_at=now + self.core.config.settings.deadline_ms / 1000,
-        )
-
-    def _resolve(self, call: ModelCall, incoming: Incoming, host: str, auth: Auth) -> tuple[Target, ...]:
-        secret = client_secret(incoming)
-        connection = _own_connection(call.provider, secret)
-        # Without the query, which may hold the credential; by name, so that the provider's own door is known as such.
-        name = f"[{host}]" if ":" in host else host
-        url = f"{incoming.scheme}://{name}:{incoming.port}{incoming.path.partition('?')[0]}"
-        own = Target(connection=connection, dialect=call.dialect, url=url, model=call.model, auth=auth)
-        if not call.trusted:
-            return (own,)
-        targets = self.core.config.targets_for(call, own, self.core.packs) or (own,)
-        return tuple(self.plugins.first("resolve", call=call, targets=targets) or ()) or targets
+        doors = Identifier(core, plugins)
+        self.decrypts, self.is_ours, self.identify = doors.decrypts, doors.is_ours, doors.identify
 
     # ------------------------------------------------------------ exclude, order, admit, prepare
 
@@ -215,7 +130,7 @@ class Engine:
         reply = final_reply(ex, now)
         log.info(
             "gave up: provider=%s model=%s attempts=%d status=%d %s",
-            *(ex.call.provider, _on_one_line(ex.call.model), ex.attempts, reply.status),
+            *(ex.call.provider, on_one_line(ex.call.model), ex.attempts, reply.status),
             " ".join(f"{e.target.connection.id}={e.label}" for e in ex.exclusions),
         )
         return reply
@@ -235,7 +150,9 @@ class Engine:
     def _send(self, ex: Exchange, target: Target, now: float) -> Send:
         tries = 1 + sum(s.attempt.target.key == target.key for s in ex.stories)
         ex.attempt = Attempt(number=ex.attempts + 1, target=target, tries=tries, started_at=now)
-        return Send(attempt=ex.attempt, outgoing=self._prepare(ex, target), alternatives=self._alternatives(ex, target))
+        return Send(
+            attempt=ex.attempt, outgoing=prepared(ex, target, self.plugins), alternatives=self._alternatives(ex, target)
+        )
 
     def watch(self, ex: Exchange, step: Send) -> Watch:
         """The watch over the answer to this attempt."""
@@ -246,39 +163,11 @@ class Engine:
             call_deadline_at=ex.deadline_at,
             alternatives=step.alternatives,
         )
-        return Watch(dialect=ex.dialect, deadlines=deadlines, trusted=self._native(step.attempt.target))
-
-    def _native(self, target: Target) -> bool:
-        """The provider's own door, over verified TLS: no gateway, no `base_url` (`ST-63`)."""
-        provider = self.core.packs.providers.get(target.connection.provider)
-        url = urlsplit(target.url)
-        if (
-            provider is None
-            or url.scheme != "https"
-            or not self.verified_tls
-            or "passthrough_models" in provider.traits
-        ):
-            return False
-        found = self.core.packs.match_call(url.hostname or "", url.port or 443, url.path)
-        return found is not None and found[0].id == provider.id
-
-    def _prepare(self, ex: Exchange, target: Target) -> Outgoing:
-        incoming = ex.incoming
-        # Another provider need not know the client's coding (Codex sends zstd), so it gets the plain text.
-        as_sent = not ex.repaired and (target.connection.own or incoming.body == ex.body)
-        body = incoming.body if as_sent else ex.body
-        if not target.connection.own and (target.model != ex.call.model or ex.model_in_path):
-            _, body = ex.dialect.rename_model(path=incoming.path, body=ex.body, model=target.model)
-        changes = self._changes(ex, target) if self.plugins.listens("prepare") else None
-        return outgoing(incoming, target=target, body=body, stream=ex.call.stream, changes=changes)
-
-    def _changes(self, ex: Exchange, target: Target) -> Mapping[str, str | None]:
-        before = as_mapping(visible_headers(ex.incoming, target=target))
-        after = dict(before)
-        self.plugins.each("prepare", call=ex.call, target=target, headers=after)
-        forbidden = {"host", "content-length", "content-encoding", "transfer-encoding", "connection"}
-        changed = {k.lower(): v for k, v in after.items() if before.get(k) != v and k.lower() not in forbidden}
-        return {**dict.fromkeys(before.keys() - after.keys()), **changed}
+        return Watch(
+            dialect=ex.dialect,
+            deadlines=deadlines,
+            trusted=self.verified_tls and is_native(step.attempt.target, self.core.packs),
+        )
 
     def _alternatives(self, ex: Exchange, target: Target) -> bool:
         others = (t for t in ex.targets if t.key not in ex.spent and t.key != target.key)
@@ -291,7 +180,7 @@ class Engine:
         """An attempt ended badly before anything of it was shown. Decides what `advance` will say next."""
         assert ex.attempt
         answer, raw = unquoted(ex.attempt.target.connection, answer, raw)
-        verdict = self._learn(ex, answer)
+        verdict = learn(ex, answer, self.core, self.plugins)
         if raw is not None:
             ex.raw[ex.attempt.number] = raw
         ex.last_verdict = verdict
@@ -331,31 +220,6 @@ class Engine:
         assert ex.attempt
         ex.again = ex.attempt.target
 
-    def _judge(self, ex: Exchange, answer: Answer, now: float) -> Verdict:
-        assert ex.attempt
-        target = ex.attempt.target
-        restatement = self.plugins.first("restate", call=ex.call, target=target, answer=answer)
-        verdict: Verdict | None = self.plugins.first(
-            "classify", call=ex.call, target=target, answer=answer, restatement=restatement, now=now
-        )
-        return verdict if verdict is not None else by_status(answer)
-
-    def _learn(self, ex: Exchange, answer: Answer) -> Verdict:
-        assert ex.attempt
-        now = self.core.clock.now()
-        verdict = self._judge(ex, answer, now)
-        story = Story(attempt=ex.attempt, answer=replace(answer, body=b""), verdict=verdict, ended_at=now)
-        ex.stories.append(story)
-        if verdict.scope != "request":
-            with self.core.store.transaction():  # `FC-92`: all effects of one failure, or none
-                self.plugins.each("failed", call=ex.call, story=story, now=now)
-        log.info(
-            "attempt failed: provider=%s model=%s connection=%s attempt=%d status=%s kind=%s scope=%s rule=%s",
-            *(ex.call.provider, _on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempt.number),
-            *(answer.status or answer.fault, verdict.kind, verdict.scope, verdict.rule.id),
-        )
-        return verdict
-
     def _may_try_in_place(self, ex: Exchange, verdict: Verdict) -> bool:
         settings = self.core.config.settings
         return ex.in_place < settings.retries_in_place and _hint_s(verdict) * 1000 <= settings.retry_pause_max_ms
@@ -373,7 +237,8 @@ class Engine:
     def failed_after_commit(self, ex: Exchange, answer: Answer) -> Verdict:
         """The answer broke, or carried an error, while the client was reading: for the record only (`ST-35`)."""
         assert ex.attempt
-        return self._learn(ex, unquoted(ex.attempt.target.connection, answer, None)[0])
+        answer, _ = unquoted(ex.attempt.target.connection, answer, None)
+        return learn(ex, answer, self.core, self.plugins)
 
     def finish(self, ex: Exchange, *, status: int, good: bool) -> None:
         """The request is over (`ST-124`): exactly once, whatever ended it. `good`: the running attempt ended well."""
@@ -384,7 +249,7 @@ class Engine:
         now = self.core.clock.now()
         if good and ex.attempt is not None:
             if ex.stories:
-                told = (ex.call.provider, _on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempts)
+                told = (ex.call.provider, on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempts)
                 log.info("answered after failures: provider=%s model=%s connection=%s attempts=%d", *told)
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
@@ -399,16 +264,5 @@ def _let_go(permits: list[Awaitable[None]]) -> None:
             end()
 
 
-def _on_one_line(text: str) -> str:
-    """A client's word for the log, where a line break would begin a line of its own."""
-    return "".join(c if c.isprintable() else "?" for c in text[:200])
-
-
 def _hint_s(verdict: Verdict) -> float:
     return verdict.retry_after.seconds if verdict.retry_after else 0.0
-
-
-@lru_cache(maxsize=1024)
-def _own_connection(provider: str, secret: Secret | None) -> Connection:
-    """The client's own credential is a connection, too."""
-    return Connection(id=f"client:{secret.digest}" if secret else "client", provider=provider, secret=secret, own=True)

@@ -37,11 +37,10 @@ from .decisions import (
 )
 from .dialects import BodyProblem, ClientError, Dialect, FrameClass, StreamFault, StreamReader
 from .model import Answer, Phase
-from .wire import Headers, as_mapping
+from .sort_of_answer import Sort, by_head, by_start
+from .wire import Headers
 
-_SSE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
-
-Mode = Literal["head", "error", "stream", "sniff", "body", "plain"]
+Mode = Literal["head", "plain"] | Sort
 _STAGES: dict[Mode, Stage] = {
     "head": "head",
     "error": "error",
@@ -85,18 +84,9 @@ class Watch:
         """The response head has come."""
         self.status, self.headers, self.sooner = status, headers, True
         self._head_at = self._bytes_at = self._active_at = now
-        fields = as_mapping(headers)
-        coding = fields.get("content-encoding", "").strip()
-        self._coding = "" if coding.lower() == "identity" else coding
-        if status >= 400:
-            self.mode = "error"
-        elif status == 200 and "event-stream" in fields.get("content-type", "").lower():
+        self.mode, self._coding = by_head(status, headers, wants_stream=self.deadlines.call.stream)
+        if self.mode == "stream":
             self._open_stream()
-        elif status == 200 and self.deadlines.call.stream:
-            # Gateways mislabel streams and answer errors as bare JSON: the first bytes tell which it is.
-            self.mode = "sniff"
-        else:
-            self.mode = "body"
 
     def data(self, chunk: bytes, now: float) -> Decision:
         """A piece of the body has come."""
@@ -105,7 +95,9 @@ class Watch:
         self._held_bytes += len(chunk)
         if self.mode == "sniff":
             chunk = b"".join(self._held)
-            self._sniff(chunk)
+            self.mode = by_start(chunk, may_be_array=self.dialect.may_be_array, coded=bool(self._coding))
+            if self.mode == "stream":
+                self._open_stream()
         if self.mode == "stream":
             return self._frames(self._read(chunk), now)
         if self._held_bytes > self.deadlines.settings.held_body_bytes:
@@ -236,7 +228,6 @@ class Watch:
     # ------------------------------------------------------------ inside
 
     def _open_stream(self) -> None:
-        self.mode = "stream"
         self._reader = self.dialect.reader()
         try:
             self._decoder = decoder(self._coding, limit=WHOLE_BYTES)  # a bomb, or very long: passed on unwatched
@@ -245,14 +236,6 @@ class Watch:
 
     def _unwatch(self) -> None:
         self.mode, self._reader, self._decoder = "plain", None, None
-
-    def _sniff(self, seen: bytes) -> None:
-        start = seen.lstrip(b"\xef\xbb\xbf\r\n\t ")
-        array = start.startswith(b"[") and self.dialect.may_be_array
-        if start and not self._coding and (array or start.startswith(_SSE_STARTS)):
-            self._open_stream()
-        elif start and not any(s.startswith(start[:6]) for s in _SSE_STARTS):
-            self.mode = "body"
 
     def _read(self, chunk: bytes) -> bytes:
         if self._decoder is None:

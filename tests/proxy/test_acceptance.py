@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from omniroute_addon import learning
 from omniroute_addon.cooldown.book import ConnectionBook
 from omniroute_addon.cooldown.rest import Rest
 from omniroute_addon.testing.answers import ToolCall, anthropic, error, error_in_stream, openai_chat
@@ -80,18 +81,16 @@ async def test_a01_the_later_deadline_wins(upstream: FakeUpstream, omniroute_pro
 
 async def _while_resting(proxy: RunningProxy, key: str, resting: Rest) -> Exchange:
     """Ask once; the connection begins to rest while the request is under way."""
-    engine = proxy.master.addons.get("omniroute").engine
-    judge = engine._judge
 
-    def late(ex: Any, answer: Any, now: float) -> Any:
+    def late(ex: Any, *others: Any) -> Any:
         book(proxy).change(key, lambda _: resting, provider="openai")
-        return judge(ex, answer, now)
+        return judge(ex, *others)
 
-    engine._judge = late
+    judge, learning.judge = learning.judge, late
     try:
         return await ask(proxy, question(stream=False))
     finally:
-        del engine._judge
+        learning.judge = judge
 
 
 async def test_a02_a_wait_in_the_body(upstream: FakeUpstream, omniroute_proxy: StartProxy) -> None:
