@@ -74,7 +74,9 @@ def start(options: Sequence[str], *, logs: Path, environ: Mapping[str, str], wit
             if match := _LISTENING.search(text):
                 return OwnProxy(process=process, port=int(match[1]), log=log)
             if time.monotonic() > deadline:
-                raise NotStarted(f"the proxy did not listen within {within_s:.0f} s. Its log, {log}, ends so:\n{_tail(text)}")
+                raise NotStarted(
+                    f"the proxy did not listen within {within_s:.0f} s. Its log, {log}, ends so:\n{_tail(text)}"
+                )
             time.sleep(LOOK_EVERY_S)
     except BaseException:
         process.kill()

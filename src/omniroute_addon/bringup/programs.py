@@ -111,7 +111,14 @@ PROGRAMS: Final = (
         commands=("python", "python3", "uv", "poetry"),
         trusts=(OPENSSL_CA,),
         system_store=False,
-        user_agents=("python-httpx/", "python-requests/", "openai/python", "anthropic/python", "aiohttp", "google-genai"),
+        user_agents=(
+            "python-httpx/",
+            "python-requests/",
+            "openai/python",
+            "anthropic/python",
+            "aiohttp",
+            "google-genai",
+        ),
     ),
 )
 """In the order in which `doctor` shows them."""

@@ -48,7 +48,7 @@ def _advice(program: Program | None, confdir: Path) -> str:
     authority, bundle = confdir / "mitmproxy-ca-cert.pem", confdir / "omniroute-ca-bundle.pem"
     if program is None:
         names = ", ".join(CA_VARIABLES)
-        return f"Start it with: omniroute exec -- COMMAND, or set what it honours of {names}: eval \"$(omniroute env)\""
+        return f'Start it with: omniroute exec -- COMMAND, or set what it honours of {names}: eval "$(omniroute env)"'
     variable = program.trusts[0]
     start = f" or start it with: omniroute exec -- {program.commands[0]}" if program.commands else ""
     return f"Where it is started, set {variable}={authority if variable == NODE_CA else bundle}{start}"

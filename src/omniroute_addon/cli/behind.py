@@ -66,9 +66,7 @@ def start_own(files: Files, options: Sequence[str], environ: Mapping[str, str]) 
     return Own(process=process, confdir=confdir)
 
 
-def behind(
-    running: found.Running, command: Sequence[str], agent: str | None, environ: Mapping[str, str]
-) -> Behind:
+def behind(running: found.Running, command: Sequence[str], agent: str | None, environ: Mapping[str, str]) -> Behind:
     """The proxy as this command sees it. Raises OSError when the certificates cannot be written."""
     authority = own_authority(running.confdir)
     name = agent if agent is not None else programs.agent_name(command, programs.recognise(command)) if command else ""

@@ -42,7 +42,9 @@ def main() -> None:
 
     options = sys.argv[1:]
     confdir = next((o.partition("=")[2] for o in options if o.startswith("confdir=")), "~/.mitmproxy")
-    options += outer_proxy(os.environ, options)  # here and not by the parent: a password must not stand in a command line
+    options += outer_proxy(
+        os.environ, options
+    )  # here and not by the parent: a password must not stand in a command line
     options += outer_authorities(os.environ, Path(confdir).expanduser(), options)
     sys.argv = ["mitmdump", *options]  # mitmproxy explains errors by it
     mitmdump(options)

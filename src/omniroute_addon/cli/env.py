@@ -44,7 +44,12 @@ def env(shell: str | None, agent: str, takes_away: bool) -> None:
 
 
 def _command(shell: str | None, agent: str) -> str:
-    words: list[Any] = ["omniroute", "env", *(["--shell", shell] if shell else []), *(["--agent", agent] if agent else [])]
+    words: list[Any] = [
+        "omniroute",
+        "env",
+        *(["--shell", shell] if shell else []),
+        *(["--agent", agent] if agent else []),
+    ]
     return " ".join(words)
 
 

@@ -48,7 +48,9 @@ def exec_(
         environ = {**environment(client, command, os.environ), MARK: mark(running)}
         if not quiet:
             log = f"; its log: {_short(own.log)}" if own else ""
-            click.echo(f"omniroute: '{client.agent}' is behind the proxy at {running.host}:{running.port}{log}", err=True)
+            click.echo(
+                f"omniroute: '{client.agent}' is behind the proxy at {running.host}:{running.port}{log}", err=True
+            )
         code = run.become(file, command, environ)
     except run.CannotRun as error:
         click.echo(f"omniroute: {error}", err=True)
