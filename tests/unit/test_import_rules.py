@@ -38,7 +38,7 @@ PURE = {
 PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
-USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "stream/")
+USERS_OF_MITMPROXY = ("addon.py", "bringup/ready/", "certificate_help.py", "dispatch.py", "stream/")
 """Public API included; `testing/` and `cli/` take what they need."""
 PUBLIC_PLACES = ("mitmproxy.proxy.mode_specs", "mitmproxy.addonmanager.Loader")
 """Part of what mitmproxy documents for addons, wherever it lies."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import ssl
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ def is_ours(path: Path, confdir: Path) -> bool:
 
 
 def _system_file(candidates: Iterable[str]) -> Path:
-    for candidate in candidates:
+    # What this Python's OpenSSL was built with comes last: on macOS it is a file that may be empty.
+    for candidate in (*candidates, ssl.get_default_verify_paths().openssl_cafile):
         with contextlib.suppress(OSError):
             if (path := Path(candidate)).is_file() and _BEGIN in path.read_bytes():
                 return path

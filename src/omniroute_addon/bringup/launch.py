@@ -21,7 +21,8 @@ WITHIN_S = 60.0
 LOOK_EVERY_S = 0.03
 KEPT_LOGS = 10
 LOOPBACK = "127.0.0.1"
-_LISTENING = re.compile(r"listening at \S*?127\.0\.0\.1:(\d+)")
+READY_SCRIPT = Path(__file__).with_name("ready") / "omniroute_ready.py"
+_READY = re.compile(r"^omniroute: ready at 127\.0\.0\.1:(\d+)$", re.MULTILINE)
 
 
 class NotStarted(OmnirouteError):
@@ -54,7 +55,7 @@ def start(options: Sequence[str], *, logs: Path, environ: Mapping[str, str], wit
     It gets a session of its own, so that Ctrl-C in the terminal reaches the agent and not the proxy.
     """
     log = _new_log(logs)
-    command = [sys.executable, "-m", "omniroute_addon.cli.companion", *options]
+    command = [sys.executable, "-m", "omniroute_addon.cli.companion", *options, "-s", str(READY_SCRIPT)]
     with log.open("wb") as file:
         process = subprocess.Popen(
             command,
@@ -71,7 +72,7 @@ def start(options: Sequence[str], *, logs: Path, environ: Mapping[str, str], wit
             text = log.read_text(encoding="utf-8", errors="replace")
             if ended is not None:
                 raise NotStarted(f"the proxy ended with exit code {ended}. Its log, {log}, ends so:\n{_tail(text)}")
-            if match := _LISTENING.search(text):
+            if match := _READY.search(text):
                 return OwnProxy(process=process, port=int(match[1]), log=log)
             if time.monotonic() > deadline:
                 raise NotStarted(

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from pathlib import Path
 
+from omniroute_addon.nearest import looks_like_credential
+
 from .programs import BY_ID, CA_VARIABLES, NODE_CA, Program, by_user_agent
 
 MOST = 512
@@ -55,6 +57,8 @@ def _advice(program: Program | None, confdir: Path) -> str:
 
 
 def _shown(text: str) -> str:
+    if looks_like_credential(text):  # a token where the name should be
+        return ""
     return "".join(c if c.isprintable() else "?" for c in text[:80])
 
 

@@ -56,9 +56,9 @@ def trust(program: Program, around: Surroundings) -> Finding:
         )
     else:
         text = wrong[0] if wrong else f"{' and '.join(program.trusts)} {_is(program)} not set here"
-    if wrong or around.is_behind:
+    if late or around.is_behind:
         return findings.broken(program.name, f"will refuse the proxy's certificate: {text}", todo)
-    return findings.hint(program.name, f"is not behind the proxy from this terminal: {text}", todo)
+    return findings.hint(program.name, f"would refuse the proxy's certificate from this terminal: {text}", todo)
 
 
 def _is(program: Program) -> str:

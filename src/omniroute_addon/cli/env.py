@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import click
@@ -55,4 +56,4 @@ def _command(shell: str | None, agent: str) -> str:
 
 def _is_terminal() -> bool:
     """Only a person needs to be told how to use it."""
-    return click.get_text_stream("stdout").isatty()
+    return sys.stdout.isatty()
