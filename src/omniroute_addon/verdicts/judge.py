@@ -20,7 +20,7 @@ from .answer_view import AnswerView, view
 from .build_verdict import build_verdict, kind_of, status_for, verdict_by_status
 from .instants import parse_zone
 from .rules import Rule, candidates, compile_operator_rule, compile_rule
-from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
+from .schema import ClassifyRule, OperatorRule, PackRules, RestateRule, RuleLists
 from .text_match import Written
 
 log = logging.getLogger(__name__)
@@ -115,6 +115,7 @@ class RuleBook:
             owner.lower(): zone
             for owner, sources in files.items()
             for source in reversed(sources)  # the user's file comes first and has the last word
+            if isinstance(source.lists, PackRules)
             if source.lists.timezone and (zone := parse_zone(source.lists.timezone))
         }
         own = operator or {}

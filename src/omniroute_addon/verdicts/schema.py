@@ -273,9 +273,14 @@ class RuleLists(_Strict):
 
     phrases: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], Phrases] = Field(default_factory=dict)
     """Named phrase lists, used as `text: $NAME`. Those of `_generic.yaml` may be used everywhere."""
-    timezone: Zone | None = None
-    """Zone of the times that this provider's sentences state without one: `+08:00`, `Asia/Shanghai`; else UTC."""
     restate: list[RestateRule] = Field(default_factory=list)
     """Rules that correct a status that lies, the first that fits."""
     classify: list[ClassifyRule] = Field(default_factory=list)
     """Rules that say what an answer means, the first that fits."""
+
+
+class PackRules(RuleLists):
+    """The same in a provider's pack, with what only one provider can say of its answers."""
+
+    timezone: Zone | None = None
+    """Zone of the times that this provider's sentences state without one: `+08:00`, `Asia/Shanghai`; else UTC."""
