@@ -180,6 +180,12 @@ def route_fields() -> str:
     return _fields(RouteFile)
 
 
+def agent_fields() -> str:
+    from omniroute_addon.config_schema import AgentFile
+
+    return _fields(AgentFile)
+
+
 def codes() -> str:
     from omniroute_addon.final_answer import CODES
 
@@ -206,6 +212,7 @@ def breaker_table() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "agent-fields": agent_fields,
     "breaker-diagram": breaker_diagram,
     "breaker-table": breaker_table,
     "codes": codes,
