@@ -31,7 +31,7 @@ def test_a_shared_file_has_rules_and_phrases_only() -> None:
     assert source.owner == "_openai"
     assert read_pack(b"", file="_openai.yaml", stem="_openai")[1] == []
     assert read_pack(b"id: x", file="_openai.yaml", stem="_openai")[1] == [
-        "_openai.yaml:1:1: unknown key 'id'.\n  Known keys: classify, timezone, phrases, restate\n  Rename or remove it."
+        "_openai.yaml:1:1: unknown key 'id'.\n  Known keys: classify, phrases, restate\n  Rename or remove it."
     ]
 
 
