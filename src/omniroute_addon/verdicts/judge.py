@@ -267,9 +267,9 @@ def _compiled[R: (RestateRule, ClassifyRule)](
         if not rule.enabled:
             continue
         if rule.id in seen:
-            problems.append(
-                f"{place}: the rule id {rule.id!r} is already used at {seen[rule.id]}; give this one another"
-            )
+            twice = seen[rule.id].rpartition(":")[0] == source.file
+            where = "twice in this file; the first stays" if twice else f"already at {seen[rule.id]}"
+            problems.append(f"{place}: the rule id {rule.id!r} is used {where}. Give the other one another id")
             continue
         seen[rule.id] = place
         try:

@@ -71,13 +71,13 @@ def test_sr_9_an_id_is_used_once() -> None:
     """SR-9"""
     made = made_of(p={"classify": [rule("a")]}, q={"classify": [rule("a")]})
     assert made.problems == (
-        "rules/x.yaml:3: the rule id 'a' is already used at rules/x.yaml:3; give this one another",
+        "rules/x.yaml:3: the rule id 'a' is used twice in this file; the first stays. Give the other one another id",
     )
 
 
 def test_one_invalid_rule_is_refused_and_the_others_stay() -> None:
     made = made_of(p={"classify": [rule("b", when={"status": 403, "text": "$nope"}), rule("a")]})
-    assert made.problems == ("rules/x.yaml:7: rule 'b': no phrase list is called 'nope'; known: none",)
+    assert made.problems == ("rules/x.yaml:7: rule 'b': unknown phrase list 'nope'.\n  No phrase list is known here.",)
     assert decided(made) == "a"
 
 
