@@ -25,12 +25,16 @@ PURE = {
     "exchange.py",
     "final_answer.py",
     "hookspecs.py",
+    "identify.py",
     "input_problems.py",
+    "learning.py",
     "nearest.py",
     "plugin_answers.py",
     "quoted.py",
+    "preparing.py",
     "provider_failure.py",
     "provider_settings.py",
+    "sort_of_answer.py",
     "upgrades.py",
     "watch.py",
     "wire.py",
@@ -40,7 +44,7 @@ PURE = {
 PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
-USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "entrance.py", "stream/")
+USERS_OF_MITMPROXY = ("addon.py", "debug_checks.py", "dispatch.py", "entrance.py", "stream/")
 """Public API included; `testing/` and `cli/` take what they need."""
 PUBLIC_PLACES = (
     "mitmproxy.proxy.mode_specs",
