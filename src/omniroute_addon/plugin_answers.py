@@ -60,8 +60,6 @@ def _targets(answer: Any) -> tuple[Target, ...]:
 
 
 def _exclusions(answer: Any) -> tuple[Exclusion, ...]:
-    if answer == ():  # by far the most usual one
-        return ()
     found: tuple[Exclusion, ...] = _many(Exclusion)(answer)
     for exclusion in found:
         if exclusion.until is not None:
