@@ -44,7 +44,15 @@ PURE = {
 PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
-USERS_OF_MITMPROXY = ("addon.py", "debug_checks.py", "dispatch.py", "entrance.py", "stream/")
+USERS_OF_MITMPROXY = (
+    "addon.py",
+    "debug_checks.py",
+    "dispatch.py",
+    "entrance.py",
+    "fast.py",
+    "hooks_at_once.py",
+    "stream/",
+)
 """Public API included; `testing/` and `cli/` take what they need."""
 PUBLIC_PLACES = (
     "mitmproxy.proxy.mode_specs",
@@ -52,7 +60,7 @@ PUBLIC_PLACES = (
     "mitmproxy.proxy.layers.modes.Socks5AuthData",
 )
 """Part of what mitmproxy documents for addons, wherever it lies."""
-USERS_OF_ITS_INTERNALS = ("dispatch.py", "stream/")
+USERS_OF_ITS_INTERNALS = ("dispatch.py", "hooks_at_once.py", "stream/")
 TOOLS = ("testing/", "cli/")
 
 
