@@ -19,7 +19,8 @@ from collections.abc import Awaitable, Sequence
 from urllib.parse import urlsplit
 
 from .agents import Caller, Callers
-from .consequences import holds_for_the_address, origin
+from .client_patience import patience_s
+from .consequences import holds_for_the_address, may_come_back, origin
 from .core import Core
 from .deadlines import Deadlines
 from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
@@ -73,8 +74,13 @@ class Engine:
                 return Pause(seconds=seconds)
             late = bool(ex.stories) and now >= ex.deadline_at
             target = None if ex.final or late else self._choose(ex, now)
+            if target is None and (pause := self._wait(ex, now)) is not None:
+                return pause
+            if target is None and not (ex.final or late):
+                # Never refused locally: whatever a timer says, it is sent.
+                target = next((t for t in ex.targets if t.connection.own and t.key not in ex.spent), None)
             if target is None:
-                return self._wait(ex, now) or self._last_word(ex, now)
+                return self._last_word(ex, now)
             permits = self.plugins.each("admit", call=ex.call, target=target, now=now)
             if permits:
                 ex.admitted, ex.permits = target, permits
@@ -93,22 +99,24 @@ class Engine:
         if ex.again is not None:
             target, ex.again = ex.again, None
             return target
-        left = [t for t in ex.targets if t.key not in ex.spent]
+        left = tuple(t for t in ex.targets if t.key not in ex.spent)
         if left:
-            answers = self.plugins.each("exclude", call=ex.call, targets=tuple(left), now=now)
             refused = (e for e in ex.exclusions if e.label == NOT_ADMITTED)
-            ex.exclusions = (*refused, *self._insecure(left), *(e for answer in answers for e in answer))
+            ex.exclusions = (*refused, *self._excluded(ex, left, now))
             barred = {e.target.key for e in ex.exclusions}
             usable = tuple(t for t in left if t.key not in barred)
             if usable:
                 return self._order(ex.call, usable, now)
-            own = next((t for t in left if t.connection.own), None)
-            if own is not None:
-                return own
+            if any(t.connection.own for t in left):
+                return None
         verdict = ex.last_verdict
         if verdict and verdict.kind in _UNREACHABLE and self._may_try_in_place(ex, verdict):
             self._in_place(ex, verdict)
         return None
+
+    def _excluded(self, ex: Exchange, targets: tuple[Target, ...], now: float) -> list[Exclusion]:
+        answers = self.plugins.each("exclude", call=ex.call, targets=targets, now=now)
+        return [*self._insecure(targets), *(e for answer in answers for e in answer)]
 
     def _insecure(self, targets: Sequence[Target]) -> list[Exclusion]:
         """A configured credential travels over verified TLS, or to this machine, or with the operator's consent."""
@@ -146,13 +154,32 @@ class Engine:
         if ex.pause_s:
             seconds, ex.pause_s = ex.pause_s, 0.0
             return Pause(seconds=seconds)
-        if ex.final or now >= ex.deadline_at or ex.waits >= _MAX_WAITS:
+        if ex.final or now >= ex.deadline_at or len(ex.waited) >= _MAX_WAITS:
             return None
-        seconds = self.plugins.first("wait", call=ex.call, exclusions=ex.exclusions, now=now)
+        if not self.plugins.listens("wait"):
+            return None
+        seconds = self.plugins.first(
+            "wait",
+            call=ex.call,
+            targets=ex.targets,
+            exclusions=tuple(self._excluded(ex, ex.targets, now)),
+            stories=tuple(ex.stories),
+            waited=tuple(ex.waited),
+            patience_s=patience_s(ex.profile, ex.call, started_at=ex.started_at, opened_at=ex.opened_at, now=now),
+            now=now,
+        )
         if seconds is None:
             return None
-        ex.waits += 1
-        return Pause(seconds=max(0.0, min(float(seconds), ex.deadline_at - now)))
+        seconds = max(0.0, min(float(seconds), ex.deadline_at - now))
+        ex.waited.append(seconds)
+        # A new pass: what may have come back since is asked again (`CW-31`).
+        ex.spent = {s.attempt.target.key for s in ex.stories if not may_come_back(s.verdict)}
+        ex.exclusions = ()
+        log.info(
+            "held: provider=%s model=%s seconds=%.2f waits=%d%s",
+            *(ex.call.provider, on_one_line(ex.call.model), seconds, len(ex.waited), by_agent(ex)),
+        )
+        return Pause(seconds=seconds)
 
     def _send(self, ex: Exchange, target: Target, now: float) -> Send:
         tries = 1 + sum(s.attempt.target.key == target.key for s in ex.stories)

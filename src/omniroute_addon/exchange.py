@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from .dialects import Dialect
-from .model import Attempt, Exclusion, ModelCall, Story, Target, Verdict
+from .model import Attempt, ClientProfile, Exclusion, ModelCall, Story, Target, Verdict
 from .wire import Headers, Incoming, Outgoing
 
 
@@ -67,6 +67,8 @@ class Exchange:
     body: bytes
     """Decoded."""
     dialect: Dialect
+    profile: ClientProfile = field(default_factory=ClientProfile)
+    """What is known of the client program."""
     model_in_path: bool = False
     """Only the client's path names the model (`CallFacts`)."""
     targets: tuple[Target, ...]
@@ -91,10 +93,13 @@ class Exchange:
     """`body` is no longer what the client sent (the hook `repair`)."""
     in_place: int = 0
     """Tries in place so far, over all targets (`A24`: one retry budget a call)."""
-    waits: int = 0
+    waited: list[float] = field(default_factory=list)
+    """Seconds of each wait for a target to become usable again (the hook `wait`)."""
     last_verdict: Verdict | None = None
     final: bool = False
     """Nothing else can answer this call (a malformed request, a deadline)."""
+    opened_at: float | None = None
+    """Set by the stream when it has sent a head before the decision, to keep the client waiting."""
     committed: bool = False
     """A byte of an answer went to the client: nothing is replayed any more."""
     finished: bool = False

@@ -264,10 +264,22 @@ def succeeded(call: ModelCall, attempt: Attempt, now: float) -> None:
 
 
 @hookspec(firstresult=True)
-def wait(call: ModelCall, exclusions: Sequence[Exclusion], now: float) -> float | None:
+def wait(
+    call: ModelCall,
+    targets: Sequence[Target],
+    exclusions: Sequence[Exclusion],
+    stories: Sequence[Story],
+    waited: Sequence[float],
+    patience_s: float | None,
+    now: float,
+) -> float | None:
     """Nothing can be used now: say how many seconds to wait before asking again. First answer wins; None gives up.
 
-    Runs when every target is excluded or was tried. The deadline over all attempts bounds the wait.
+    Runs when every target is excluded or was tried. `exclusions` are those of all `targets`, tried or not, as of now;
+    `stories` are the failed attempts of this call, `waited` its waits so far. `patience_s` is how long its client will
+    wait still, None for ever. The deadline over all attempts bounds the wait. It holds no permit, ends when the client
+    leaves, and afterwards every target that may have come back is looked at afresh (`CW-29`, `CW-31`, `CW-33`). After
+    None the client's own credential is sent where it was only excluded; else the client gets the final answer.
 
         @hookimpl
         def wait(call, exclusions, now):

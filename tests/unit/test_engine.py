@@ -799,7 +799,7 @@ def test_after_the_deadline_nothing_is_waited_for() -> None:
     scene.plug(wait=lambda: 4.0)
     ex = scene.call()
     assert scene.reply(ex).status == 429
-    assert (scene.clock.now(), ex.waits) == (START + 10, 3)
+    assert (scene.clock.now(), ex.waited) == (START + 10, [4.0, 4.0, 2.0])
 
 
 def test_a_plugin_that_waits_for_nothing_gives_up() -> None:
