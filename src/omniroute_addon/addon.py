@@ -183,11 +183,13 @@ class Omniroute:
         if self.engine is None:
             files = self._files()
             self._state = State(files.state_path, told=self._remembered)
-            core = Core(config=loaded.config, packs=loaded.packs, rules=rules, store=self._state.store)
+            core = Core(
+                config=loaded.config, packs=loaded.packs, rules=rules, clients=loaded.clients, store=self._state.store
+            )
             core.warming = self._state.warming
             self.engine = Engine(core, files.plugin_host(loaded.config.settings))
         core = self.engine.core
-        core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
+        core.config, core.packs, core.rules, core.clients = loaded.config, loaded.packs, rules, loaded.clients
         self.engine.plugins.each("start", core=core)
         log.info("in force: %s", summary(loaded, len(rules.rules), len(self.engine.plugins.plugins())))
 
