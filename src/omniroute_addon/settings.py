@@ -149,7 +149,7 @@ class Settings(Strict):
     websocket_model_calls: Literal["auto", "refuse", "pass"] = setting(
         "auto",
         "A client that opens a WebSocket at a model's door: `refuse` answers 426, so that it goes on over HTTP, where other "
-        "connections can take over; `auto` does so where the configuration has some for that door and the client is known to go on.",
+        "connections can take over; `auto` does so where the configuration has some for that door, for a client known to go on.",
     )
     held_body_bytes: int = setting(
         8_388_608, "Most bytes of an answer that are held before the decision.", ge=65_536, le=268_435_456
