@@ -177,6 +177,19 @@ def admit(call: ModelCall, target: Target, now: float) -> Awaitable[None] | None
 # ---------------------------------------------------------------- 7 prepare
 
 
+@hookspec(firstresult=True)
+def bound(call: ModelCall) -> str | None:
+    """Say which connection gave the conversation its last answer: its id. First answer wins; None is unknown.
+
+    Only what that account handed out may travel back to it, and to no other. Asked before `prepare`, for a request
+    that repeats something of an answer in its headers (Codex's `x-codex-turn-state`); not for any other.
+
+        @hookimpl
+        def bound(call):
+            return homes.get(call.session)
+    """
+
+
 @hookspec
 def prepare(call: ModelCall, target: Target, headers: dict[str, str]) -> None:
     """Change the headers of the copy that goes on the wire: set, replace or delete in place. Everybody is asked.
