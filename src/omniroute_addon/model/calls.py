@@ -23,8 +23,6 @@ class ModelCall:
     """Stable id of the conversation: what a header or the body says, else the agent, else a digest of its beginning."""
     client_profile: str = "default"
     """Id of the client's profile (`rules/clients/`)."""
-    agent: str | None = None
-    """Name that the client gave to the proxy, `HTTPS_PROXY=http://NAME:TOKEN@host`; None when it gave none."""
     tools: int = 0
     """Number of tools the request declares."""
     history_items: int = 0
