@@ -19,12 +19,12 @@ from collections.abc import Awaitable, Sequence
 from urllib.parse import urlsplit
 
 from .agents import Caller, Callers
-from .client_patience import patience_s
-from .consequences import holds_for_the_address, may_come_back, origin
+from .consequences import holds_for_the_address, origin
 from .core import Core
 from .deadlines import Deadlines
 from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
 from .final_answer import final_reply
+from .holding import begin_hold, go_on_holding
 from .identify import Identifier
 from .learning import by_agent, learn, on_one_line
 from .model import Answer, Attempt, Exclusion, ModelCall, Target, Verdict
@@ -40,8 +40,6 @@ _UNREACHABLE = ("network", "timeout")
 """Tried in place only when nothing else is left: a dead address stays dead for longer than a pause."""
 NOT_ADMITTED = "not_admitted"
 """Label of a target that a permit refused."""
-_MAX_WAITS = 100
-"""Rounds of the hook `wait` in one call: a plugin that always says 'in 0 s' must not spin for ever."""
 
 
 class Engine:
@@ -67,6 +65,8 @@ class Engine:
         if ex.permits:
             return Pause(permit=ex.permits.pop(0))
         now = self.core.clock.now()
+        if ex.held_until and (pause := go_on_holding(ex, lambda: self._excluded(ex, ex.targets, now), now)):
+            return pause
         target, ex.admitted = ex.admitted, None
         if target is None:
             if ex.pause_s:
@@ -154,32 +154,9 @@ class Engine:
         if ex.pause_s:
             seconds, ex.pause_s = ex.pause_s, 0.0
             return Pause(seconds=seconds)
-        if ex.final or now >= ex.deadline_at or len(ex.waited) >= _MAX_WAITS:
+        if ex.final or now >= ex.deadline_at or not self.plugins.listens("wait"):
             return None
-        if not self.plugins.listens("wait"):
-            return None
-        seconds = self.plugins.first(
-            "wait",
-            call=ex.call,
-            targets=ex.targets,
-            exclusions=tuple(self._excluded(ex, ex.targets, now)),
-            stories=tuple(ex.stories),
-            waited=tuple(ex.waited),
-            patience_s=patience_s(ex.profile, ex.call, started_at=ex.started_at, opened_at=ex.opened_at, now=now),
-            now=now,
-        )
-        if seconds is None:
-            return None
-        seconds = max(0.0, min(float(seconds), ex.deadline_at - now))
-        ex.waited.append(seconds)
-        # A new pass: what may have come back since is asked again (`CW-31`).
-        ex.spent = {s.attempt.target.key for s in ex.stories if not may_come_back(s.verdict)}
-        ex.exclusions = ()
-        log.info(
-            "held: provider=%s model=%s seconds=%.2f waits=%d%s",
-            *(ex.call.provider, on_one_line(ex.call.model), seconds, len(ex.waited), by_agent(ex)),
-        )
-        return Pause(seconds=seconds)
+        return begin_hold(ex, tuple(self._excluded(ex, ex.targets, now)), self.plugins, now)
 
     def _send(self, ex: Exchange, target: Target, now: float) -> Send:
         tries = 1 + sum(s.attempt.target.key == target.key for s in ex.stories)

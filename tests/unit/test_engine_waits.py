@@ -110,11 +110,9 @@ def test_a_clients_own_credential_that_rests_is_waited_for_and_then_sent() -> No
     resting(scene, START + 1e9, own)
     asked = waiting(scene, 5.0)
     ex = scene.call()
-    assert scene.engine.advance(ex) == Pause(seconds=5.0)
-    scene.clock.advance(5)
-    step = scene.engine.advance(ex)
+    step = scene.next(ex)
     assert isinstance(step, Send) and step.attempt.target.connection.own
-    assert len(asked) == 2
+    assert (len(asked), scene.clock.now()) == (2, START + 5)
 
 
 def test_where_nobody_waits_it_is_sent_at_once() -> None:
@@ -152,9 +150,8 @@ def test_a_target_that_a_permit_refused_may_be_asked_again_after_a_wait() -> Non
     assert isinstance(step, Pause) and step.permit is not None
     step.permit.close()  # type: ignore[attr-defined]
     scene.engine.not_admitted(ex, "full")
-    assert scene.engine.advance(ex) == Pause(seconds=5.0)
-    scene.clock.advance(5)
-    assert isinstance(scene.engine.advance(ex), Send)
+    assert isinstance(scene.next(ex), Send)
+    assert scene.clock.now() == START + 5
 
 
 def test_the_deadline_over_all_attempts_ends_every_wait() -> None:
@@ -165,3 +162,41 @@ def test_the_deadline_over_all_attempts_ends_every_wait() -> None:
     assert scene.play(ex, raw=raw()) == ["a", "a", "429"]
     assert ex.waited == [10.0, 2.0]
     assert isinstance(scene.engine.advance(ex), Reply)
+
+
+def test_what_is_set_free_before_its_time_ends_the_wait() -> None:
+    """Edge case 10: an operator reset it, or it served another call; looked at every two seconds."""
+    scene = Scene(connections("a"))
+    free = START + 1e9
+
+    def exclude(targets: Any, now: float) -> list[Any]:
+        return [make_exclusion(t, until=START + 60) for t in targets if now < free]
+
+    scene.plug(exclude=exclude)
+    asked = waiting(scene, 60.05)
+    ex = scene.call()
+    for _ in range(3):
+        assert scene.engine.advance(ex) == Pause(seconds=2.0)
+        scene.clock.advance(2)
+    free = START
+    assert isinstance(scene.engine.advance(ex), Send)
+    assert (scene.clock.now(), len(asked)) == (START + 6, 1)
+
+
+def test_a_lock_that_ends_at_its_time_leaves_the_spread_as_it_is() -> None:
+    """A37: the wait is longer than the lock on purpose."""
+    scene = Scene(connections("a"))
+    resting(scene, START + 10, "a")
+    waiting(scene, 14.0)
+    assert isinstance(scene.next(scene.call()), Send)
+    assert scene.clock.now() == START + 14
+
+
+def test_a_lock_that_was_extended_meanwhile_is_asked_about_again() -> None:
+    """CW-32, edge case 9."""
+    scene = Scene(connections("a"))
+    ends = [START + 10, START + 10, START + 30]
+    scene.plug(exclude=lambda targets, now: [make_exclusion(t, until=max(ends)) for t in targets if now < max(ends)])
+    asked = waiting(scene, 10.05, 20.0)
+    assert isinstance(scene.next(scene.call()), Send)
+    assert [entry["waited"] for entry in asked] == [[], [10.05]]
