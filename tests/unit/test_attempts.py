@@ -22,7 +22,7 @@ from mitmproxy.test.tflow import tclient_conn
 
 from omniroute_addon.exchange import Pause
 from omniroute_addon.stream import AttemptStream, OmniroutePauseHook, install
-from omniroute_addon.stream.patience import OmnirouteResumeHook
+from omniroute_addon.stream.hook_shortcut import OmnirouteResumeHook
 from omniroute_addon.testing.calls import make_connection, make_verdict
 
 

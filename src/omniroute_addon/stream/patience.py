@@ -14,20 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from mitmproxy import ctx
-from mitmproxy.http import HTTPFlow
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layers.http import (
     GetHttpConnection,
     GetHttpConnectionCompleted,
     HttpLayer,
-    HttpStream,
     SendHttp,
 )
 from mitmproxy.proxy.layers.http._events import ErrorCode, RequestProtocolError
@@ -35,6 +33,7 @@ from mitmproxy.proxy.server import ConnectionHandler
 
 from ..engine import Engine
 from ..exchange import Exchange, Pause
+from .hook_shortcut import ShortcutStream
 
 Commands = Generator[commands.Command, Any, None]
 
@@ -95,20 +94,10 @@ class OmniroutePauseHook(commands.StartHook):
     name = "omniroute_pause"
 
 
-@dataclass
-class OmnirouteResumeHook(commands.StartHook):
-    """Nobody listens: mitmproxy waits after every hook until its flow is not intercepted any more."""
-
-    flow: HTTPFlow
-    name = "omniroute_resume"
-
-
-class PatientStream(HttpStream):
+class PatientStream(ShortcutStream):
     """`HttpStream` with attempts and time. `engine` is set by `install`; `exchange` is None for what is not ours."""
 
     engine: ClassVar[Engine]
-    run_hook: ClassVar[Callable[[commands.StartHook], bool] | None] = None
-    """Answers a hook on the spot and says True, or does nothing. None: mitmproxy's way is the only one."""
     exchange: Exchange | None = None
     attempt_id: int | None = None
     _timer: commands.RequestWakeup | None = None
@@ -124,41 +113,12 @@ class PatientStream(HttpStream):
             paused = self._paused.command
             if isinstance(paused, GetHttpConnection):
                 return self._while_connecting(paused, event)
-            if isinstance(paused, OmniroutePauseHook) and isinstance(event, RequestProtocolError):
-                paused.waiting.gone.set()
-        said = super().handle_event(event)
-        return said if type(self).run_hook is None else self._hooks_at_once(said)
-
-    def _hooks_at_once(self, said: Commands) -> Commands:
-        """What the layer says, without the hooks that were answered on the spot."""
-        run = type(self).run_hook
-        while True:
-            answered: commands.StartHook | None = None
-            for command in said:
-                if (
-                    run is not None
-                    and command.blocking is self
-                    and isinstance(command, commands.StartHook)
-                    and run(command)
-                ):
-                    answered = command  # the layer says nothing more until it has its answer
-                else:
-                    yield command
-            if answered is None:
-                return
-            if (stopped := self._intercepted(answered)) is not None:
-                yield stopped
-                return
-            said = super().handle_event(events.HookCompleted(answered))
-
-    def _intercepted(self, hook: commands.StartHook) -> commands.StartHook | None:
-        """A handler stopped the flow: wait, in place of the hook that was answered, until somebody lets it go."""
-        if self._paused is None or not self.flow.intercepted:
-            return None
-        waiting = OmnirouteResumeHook(self.flow)
-        waiting.blocking = self  # type: ignore[assignment]  # as mitmproxy does
-        self._paused = self._paused._replace(command=waiting)
-        return waiting
+            if isinstance(paused, OmniroutePauseHook):
+                if isinstance(event, RequestProtocolError):
+                    paused.waiting.gone.set()
+                elif self.rang(event):
+                    return self._while_held()
+        return super().handle_event(event)
 
     def _while_connecting(self, connecting: GetHttpConnection, event: events.Event) -> Commands:
         if isinstance(event, RequestProtocolError):
@@ -168,9 +128,17 @@ class PatientStream(HttpStream):
             if self._connect_at is not None and self.now() >= self._connect_at:
                 yield from self._give_up_connecting(connecting, TIMED_OUT)
             else:
-                yield from self.arm()
+                yield from self._while_held()
             return
         yield from super().handle_event(event)
+
+    def _while_held(self) -> Commands:
+        yield from self.sign_if_due()
+        yield from self.arm()
+
+    def sign_if_due(self) -> Commands:
+        """Whatever keeps a client waiting; see `lively`."""
+        yield from ()
 
     def _give_up_connecting(self, connecting: GetHttpConnection, why: str) -> Commands:
         for connection, waiting in self.http_layer.waiting_for_establishment.items():
