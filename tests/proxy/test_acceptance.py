@@ -126,7 +126,10 @@ async def test_a03_a_capacity_error_leaves_the_account_open(
 async def test_a09_out_of_credits_is_terminal_at_once(
     status: int, upstream: FakeUpstream, omniroute_proxy: StartProxy
 ) -> None:
-    """A09: no second attempt in 24 hours; visible, and resettable by a person only"""
+    """A09: no second attempt in 24 hours; visible, and resettable by a person only.
+
+    It beats FC-91: an empty purse is one account's, so the provider's other accounts are asked.
+    """
     text = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade."
     upstream.script(error("anthropic-messages", status, text, code="invalid_request_error"), key="sk-a")
     upstream.script(anthropic("fine"), key="sk-b")

@@ -2,7 +2,7 @@
 
 Every body would also match a later row: that later rule is named and asked by itself, so that a row which moves down in
 the files fails here. What the corpus or an acceptance case decides otherwise than the reference is marked with `!` and
-says so. Rows about state (FC-4, FC-5, FC-9 to FC-11, FC-73 to FC-92) are in `tests/unit/test_failure_effects.py`.
+says so. Rows about state (FC-4, FC-5, FC-9 to FC-11, FC-73 to FC-86) are in `tests/unit/test_failure_effects.py`.
 """
 
 # ruff: noqa: E501 - a row of the table is a line
