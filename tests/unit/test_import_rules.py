@@ -29,7 +29,6 @@ PURE = {
     "engine.py",
     "errors.py",
     "exchange.py",
-    "final_answer.py",
     "hookspecs.py",
     "input_problems.py",
     "nearest.py",
@@ -43,7 +42,16 @@ PURE = {
     "yaml_source.py",
 }
 """Modules that are given time, chance, network and disk (`style.md` §4); so are all files of `PURE_FOLDERS`."""
-PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/")
+PURE_FOLDERS = (
+    "breaker/",
+    "cooldown/",
+    "dialects/",
+    "egress/",
+    "final_answer/",
+    "model/",
+    "model_lockout/",
+    "verdicts/",
+)
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
 USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "entrance.py", "stream/")
