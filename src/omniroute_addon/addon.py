@@ -19,6 +19,7 @@ from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
 from . import dispatch
+from .certificate_help import CertificateHelp
 from .core import Core
 from .engine import Engine
 from .entrance import Entrance
@@ -307,4 +308,4 @@ def _check_choices(updated: set[str]) -> None:
             raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
 
 
-addons = [Omniroute()]
+addons = [CertificateHelp(), Omniroute()]

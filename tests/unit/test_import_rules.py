@@ -54,7 +54,7 @@ PURE_FOLDERS = (
 )
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
-USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "entrance.py", "stream/")
+USERS_OF_MITMPROXY = ("addon.py", "bringup/ready/", "certificate_help.py", "dispatch.py", "entrance.py", "stream/")
 """Public API included; `testing/` and `cli/` take what they need."""
 PUBLIC_PLACES = (
     "mitmproxy.proxy.mode_specs",
