@@ -29,7 +29,10 @@ PURE = {
     "engine.py",
     "errors.py",
     "exchange.py",
+    "client_patience.py",
+    "holding.py",
     "hookspecs.py",
+    "signs_of_life.py",
     "input_problems.py",
     "nearest.py",
     "plugin_answers.py",
@@ -51,6 +54,7 @@ PURE_FOLDERS = (
     "model/",
     "model_lockout/",
     "verdicts/",
+    "waiting/",
 )
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
