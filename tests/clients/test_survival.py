@@ -17,7 +17,11 @@ from omniroute_addon.testing.script import Close, Reply
 from omniroute_addon.testing.stage import Stage, stage
 
 TEXT = "one two three four five"
-_SETTINGS = {"own_credential": "never", "retry_pause_ms": 1, "retries_in_place": 0}
+_SETTINGS = {
+    **{"own_credential": "never", "retry_pause_ms": 1, "retries_in_place": 0},
+    # Here the clients wait, not the proxy.
+    "cooldown_wait": {"enabled": False},
+}
 OpenPool = Callable[..., Awaitable[Stage]]
 
 
