@@ -105,7 +105,7 @@ ARK = """
 429 ModelAccountTpmRateLimitExceeded                              rate_limit scope=model
 429 ModelAccountIpmRateLimitExceeded,RequestBurstTooFast          rate_limit scope=model
 429 APIAccountRpmRateLimitExceeded,AccountRateLimitExceeded       rate_limit
-429 QuotaExceeded            quota_exhausted | You have exceeded the weekly usage quota. It will reset at 2026-09-12 00:35:41 +0800 CST.
+429 QuotaExceeded            quota_exhausted | You have exceeded the weekly usage quota.
 429 QuotaExceeded            quota_exhausted scope=model | Your account [1] has exhausted its free trial quota for the [m] model.
 429 QuotaExceeded            concurrency_limited | The request has exceeded the quota. Request ID: 0217
 429 ServerOverloaded                                              overloaded
