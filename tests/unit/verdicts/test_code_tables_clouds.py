@@ -11,7 +11,7 @@ from code_tables import Judge, Row, message_shape, openai_shape, rows
 # troubleshooting-api-error-codes.html, then the common errors of every AWS service.
 BEDROCK = """
 403 AccessDeniedException                          forbidden
-403 AccessDeniedException                          model_access_denied | You don't have access to the model with the specified model ID.
+403 AccessDeniedException                          model_access_denied | You don't have access to the model
 400 ConflictException                              invalid_request
 500 InternalServerException                        server_error
 424 ModelErrorException,ModelStreamErrorException  server_error
@@ -123,7 +123,7 @@ AZURE_STATUS = """
 403 403  account_banned  | Your resource has been temporarily blocked because we detected behavior that may violate our policy.
 404 404  invalid_request | Resource not found
 429 429  rate_limit      | Rate limit is exceeded. Try again in 30 seconds.
-429 429  rate_limit scope=model | Requests to the X Operation under Azure OpenAI API version y have exceeded token rate limit of your tier.
+429 429  rate_limit scope=model | Requests to the X Operation have exceeded token rate limit of your tier.
 500 500  server_error
 503 503  overloaded
 """
