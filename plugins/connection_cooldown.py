@@ -33,6 +33,7 @@ from omniroute_addon.cooldown.steps import (
     after_try,
     failure_of,
     next_try_at,
+    wait_counts,
 )
 from omniroute_addon.core import Core
 from omniroute_addon.errors import NotAdmitted
@@ -73,6 +74,7 @@ class ConnectionCooldown:
         self._shared = SharedCredentials()
         self._refusals = Refusals()
         self._hints_told: set[str] = set()
+        self._known: set[str] = set()
         self._guests = 0
         # By identity: two calls may be equal. The call is kept so that its identity stays its own.
         self._tries: dict[int, tuple[ModelCall, str]] = {}
@@ -84,9 +86,10 @@ class ConnectionCooldown:
         self._core, self._book = core, ConnectionBook(core.store)
         connections = core.config.connections
         self._shared = SharedCredentials(connections)
-        self._refusals.keep({connection_key(c) for c in connections})
-        self._forget_unknown(connections)
-        self.book.thin_out(core.clock.now())
+        self._known = {connection_key(c) for c in connections}
+        self._refusals.keep(self._known)
+        self.book.forget_strangers(self._known, core.clock.now())
+        self._thin_out(core.clock.now())
 
     @hookimpl
     def exclude(self, targets: Sequence[Target], now: float) -> list[Exclusion]:
@@ -166,7 +169,7 @@ class ConnectionCooldown:
         return [
             entry(connection_id(key), str(value.get("provider")), rest, now)
             for key, rest, value in self.book.rows(provider=provider)
-            if rest.terminal or rest.until > now
+            if (rest.terminal or rest.until > now) and self._is_known(key)
         ]
 
     def reset(self, connection: str | None = None, *, provider: str | None = None, terminal: bool = False) -> Cleared:
@@ -175,11 +178,12 @@ class ConnectionCooldown:
         for key, rest, _ in list(self.book.rows(provider=provider)):
             if connection is not None and connection_id(key) != connection:
                 continue
+            known = self._is_known(key)
             if rest.terminal and not terminal:
-                skipped += 1
+                skipped += known
                 continue
             self.book.forget(key)
-            cleared += 1
+            cleared += known
             log.info("connection reset by a person: connection=%s state=%r", connection_id(key), rest)
         return Cleared(cleared=cleared, skipped_terminal=skipped)
 
@@ -241,8 +245,8 @@ class ConnectionCooldown:
         self._tell(connection.id, before, after)
         if before is CLEAN and connection.own:
             self._guests += 1
-            if self._guests % (MOST // 10) == 0:
-                self.book.thin_out(now)
+            if self._guests % (MOST // 10) == 0:  # so that the cost of a sweep is spread
+                self._thin_out(now)
 
     def _refused(self, story: Story, now: float) -> None:
         """`CC-60`, `CC-61`: the way of calling is disliked; again and again, it is the account."""
@@ -277,22 +281,20 @@ class ConnectionCooldown:
             log.info("connection changed: connection=%s state=%r", connection, after)
 
     def _tell_of_ignored_hint(self, story: Story, connection: Connection) -> None:
-        wait = story.verdict.retry_after
-        key = connection_key(connection)
-        if wait and key not in self._hints_told and not self._policy(connection).hints and not connection.own:
+        wait, key = story.verdict.retry_after, connection_key(connection)
+        ignored = wait and not wait_counts(story.verdict, self._policy(connection))
+        if wait and ignored and key not in self._hints_told and not connection.own:
             self._hints_told.add(key)
             log.info(
                 "the upstream's wait is not used for this class: connection=%s wait=%.0fs", connection.id, wait.seconds
             )
 
-    def _forget_unknown(self, connections: Sequence[Connection]) -> None:
-        """What the operator took away, and whose credential changed. Who is out stays so while no connection has his name:
-        a credential that cannot be read today leaves its connection out of the list."""
-        known, names = {connection_key(c) for c in connections}, {c.id for c in connections}
-        for key, rest, _ in list(self.book.rows()):
-            mine = not is_guest(key) and key not in known
-            if mine and (connection_id(key) in names or not rest.terminal):
-                self.book.forget(key)
+    def _is_known(self, key: str) -> bool:
+        """Somebody whom people know: configured now, or a client's own credential."""
+        return key in self._known or is_guest(key)
+
+    def _thin_out(self, now: float) -> None:
+        self.book.thin_out(now, forget_s=self.core.config.settings.connection_cooldown.forget_ladder_ms / 1000)
 
 
 plugin = ConnectionCooldown()

@@ -13,6 +13,7 @@ from pathlib import Path
 from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
 from mitmproxy.http import HTTPFlow
+from mitmproxy.proxy.layers.modes import Socks5AuthData
 from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
@@ -20,6 +21,7 @@ from mitmproxy.utils import asyncio_utils
 from . import dispatch
 from .core import Core
 from .engine import Engine
+from .entrance import Entrance
 from .errors import NotAdmitted, UnsupportedMitmproxy
 from .files import Files
 from .loopback import move_to_loopback
@@ -185,7 +187,7 @@ class Omniroute:
             core.warming = self._state.warming
             self.engine = Engine(core, files.plugin_host(loaded.config.settings))
         core = self.engine.core
-        core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
+        core.config, core.packs, core.rules, core.clients = loaded.config, loaded.packs, rules, loaded.clients
         self.engine.plugins.each("start", core=core)
         log.info("in force: %s", summary(loaded, len(rules.rules), len(self.engine.plugins.plugins())))
 
@@ -235,11 +237,24 @@ class Omniroute:
         if not any(self.engine.decrypts(name, port) for name in names):
             data.ignore_connection = True
 
+    def http_connect(self, flow: HTTPFlow) -> None:
+        """The proxy user of a CONNECT names the agent."""
+        if self.engine is not None and self._uninstall is not None:
+            Entrance(self.engine).connect(flow)
+
+    def socks5_auth(self, data: Socks5AuthData) -> None:
+        """Whom mitmproxy's `proxyauth` let in (without that option it asks no SOCKS client)."""
+        if self.engine is not None and self._uninstall is not None and data.valid:
+            data.valid = Entrance(self.engine).login(data.client_conn, data.username, data.password)
+
     def requestheaders(self, flow: HTTPFlow) -> None:
         """A model call is read whole, whatever another addon says: it may have to be sent again."""
         request, engine = flow.request, self.engine
+        if engine is None or self._uninstall is None:
+            return
+        Entrance(engine).request(flow)
         password = "proxyauth" in flow.metadata
-        if engine is None or self._uninstall is None or not (request.stream or password):
+        if not (request.stream or password):
             return
         if engine.is_ours(request.method, meant_host(flow), request.port, request.path):
             request.stream = False

@@ -20,7 +20,9 @@ class ModelCall:
     stream: bool
     """The client wants an event stream."""
     session: str | None = None
-    """Stable id of the conversation when the client or the body names one."""
+    """Stable id of the conversation: what a header or the body says, else the agent, else a digest of its beginning."""
+    client_profile: str = "default"
+    """Id of the client's profile (`rules/clients/`)."""
     tools: int = 0
     """Number of tools the request declares."""
     history_items: int = 0
@@ -29,6 +31,8 @@ class ModelCall:
     """Length of the decoded body."""
     client: str | None = None
     """Peer address of the client, without port."""
+    agent: str | None = None
+    """Name that the client gave as its proxy user; None is anonymous."""
     trusted: bool = True
     """The peer may use configured credentials (loopback, or authenticated)."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import Final, Literal, Protocol, Self
 
 from omniroute_addon.model import Answer, Category, Kind, Restatement, RuleRef, Verdict
@@ -186,11 +186,6 @@ class RuleBook:
             return (rule.written.when and rule.miss(seen)) is None
         raise KeyError(rule_id)
 
-    def cooldown_s(self, rule: RuleRef) -> float | None:
-        """The fixed pause that the deciding rule declares (`FC-51`, `CC-18`), or None."""
-        written = self.rules.get(rule.id)
-        return written.cooldown if isinstance(written, ClassifyRule) else None
-
     def __repr__(self) -> str:
         counts = f"restate={sum(map(len, self._restate.values()))} classify={sum(map(len, self._classify.values()))}"
         return f"<RuleBook {counts} owners={len(self._classify)} refused={len(self.problems)}>"
@@ -218,7 +213,7 @@ class RuleBook:
     def _classified(self, answer: Answer, seen: AnswerView, restatement: Restatement | None, now: float) -> Verdict:
         if restatement is not None and restatement.rule != INSIDE_SUCCESS:
             seen = seen.with_status(restatement.status)
-        zone = self._zones.get(seen.provider, UTC)
+        zone = self._zones.get(seen.provider)
         return build_verdict(answer, seen, self._deciding(seen, None), restatement, now, zone)
 
     def _kind_of(self, seen: AnswerView) -> Kind:
