@@ -34,6 +34,7 @@ GLM = """
 500 1100,1120,1200,1230,1234                     server_error
 400 1210,1212,1213,1214,1215,1222,1231           invalid_request
 400 1211,1221                                    model_not_found
+400 1214                                         model_not_found | modelCode: does not exist
 403 1220                                         forbidden
 400 1261                                         context_overflow
 400 1300,1301                                    content_policy
