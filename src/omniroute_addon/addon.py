@@ -19,6 +19,7 @@ from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
 from . import dispatch
+from .certificate_help import CertificateHelp
 from .core import Core
 from .engine import Engine
 from .entrance import Entrance
@@ -183,7 +184,9 @@ class Omniroute:
         if self.engine is None:
             files = self._files()
             self._state = State(files.state_path, told=self._remembered)
-            core = Core(config=loaded.config, packs=loaded.packs, rules=rules, store=self._state.store)
+            core = Core(
+                config=loaded.config, packs=loaded.packs, rules=rules, clients=loaded.clients, store=self._state.store
+            )
             core.warming = self._state.warming
             self.engine = Engine(core, files.plugin_host(loaded.config.settings))
         core = self.engine.core
@@ -307,4 +310,4 @@ def _check_choices(updated: set[str]) -> None:
             raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
 
 
-addons = [Omniroute()]
+addons = [CertificateHelp(), Omniroute()]
