@@ -29,7 +29,6 @@ PURE = {
     "engine.py",
     "errors.py",
     "exchange.py",
-    "final_answer.py",
     "client_patience.py",
     "holding.py",
     "hookspecs.py",
@@ -49,7 +48,17 @@ PURE = {
     "yaml_source.py",
 }
 """Modules that are given time, chance, network and disk (`style.md` §4); so are all files of `PURE_FOLDERS`."""
-PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/", "waiting/")
+PURE_FOLDERS = (
+    "breaker/",
+    "cooldown/",
+    "dialects/",
+    "egress/",
+    "final_answer/",
+    "model/",
+    "model_lockout/",
+    "verdicts/",
+    "waiting/",
+)
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
 USERS_OF_MITMPROXY = (
