@@ -61,6 +61,7 @@ GOOGLE_STATUS = """
 504 DEADLINE_EXCEEDED     timeout
 403 PERMISSION_DENIED     forbidden
 401 UNAUTHENTICATED       auth_invalid
+401 UNAUTHENTICATED       auth_expired | Request had invalid authentication credentials.
 429 RESOURCE_EXHAUSTED    rate_limit | Resource has been exhausted (e.g. check quota).
 503 UNAVAILABLE           overloaded
 """
