@@ -15,7 +15,7 @@ Nothing here knows a mechanism by name. What the engine itself decides:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence, Set
 from urllib.parse import urlsplit
 
 from .agents import Caller, Callers
@@ -39,6 +39,8 @@ _UNREACHABLE = ("network", "timeout")
 """Tried in place only when nothing else is left: a dead address stays dead for longer than a pause."""
 NOT_ADMITTED = "not_admitted"
 """Label of a target that a permit refused."""
+_PORTION = 32
+"""Targets that are looked at at once, at first."""
 _MAX_WAITS = 100
 """Rounds of the hook `wait` in one call: a plugin that always says 'in 0 s' must not spin for ever."""
 
@@ -93,22 +95,33 @@ class Engine:
         if ex.again is not None:
             target, ex.again = ex.again, None
             return target
-        left = [t for t in ex.targets if t.key not in ex.spent]
-        if left:
-            answers = self.plugins.each("exclude", call=ex.call, targets=tuple(left), now=now)
-            refused = (e for e in ex.exclusions if e.label == NOT_ADMITTED)
-            ex.exclusions = (*refused, *self._insecure(left), *(e for answer in answers for e in answer))
-            barred = {e.target.key for e in ex.exclusions}
-            usable = tuple(t for t in left if t.key not in barred)
-            if usable:
-                return self._order(ex.call, usable, now)
-            own = next((t for t in left if t.connection.own), None)
-            if own is not None:
-                return own
+        usable = self._usable(ex, now)
+        if usable:
+            return self._order(ex.call, usable, now)
+        own = next((t for t in ex.targets if t.connection.own and t.key not in ex.spent), None)
+        if own is not None:
+            return own
         verdict = ex.last_verdict
         if verdict and verdict.kind in _UNREACHABLE and self._may_try_in_place(ex, verdict):
             self._in_place(ex, verdict)
         return None
+
+    def _usable(self, ex: Exchange, now: float) -> Sequence[Target]:
+        """The targets that are left and that nobody excludes. Of a large pool whose order nobody changes, only as many are
+        looked at as are needed to find the first and to know that it has an alternative."""
+        exclusions = [e for e in ex.exclusions if e.label == NOT_ADMITTED]
+        usable: list[Target] = []
+        whole = self.plugins.listens("order")
+        for left in _portions(ex.targets, ex.spent, whole=whole):
+            answers = self.plugins.each("exclude", call=ex.call, targets=left, now=now)
+            exclusions += self._insecure(left)
+            exclusions += (e for answer in answers for e in answer)
+            barred = {e.target.key for e in exclusions}
+            usable += (t for t in left if t.key not in barred)
+            if len(usable) >= 2 and not whole:
+                break
+        ex.exclusions = tuple(exclusions)
+        return usable
 
     def _insecure(self, targets: Sequence[Target]) -> list[Exclusion]:
         """A configured credential travels over verified TLS, or to this machine, or with the operator's consent."""
@@ -262,6 +275,20 @@ class Engine:
                 )
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
+
+
+def _portions(
+    targets: Sequence[Target], spent: Set[tuple[str, str, str]], *, whole: bool
+) -> Iterator[tuple[Target, ...]]:
+    """The targets that are left, in order: all at once, or in portions that grow. The last is not left alone in one:
+    a plugin may spare the only target there is."""
+    place, size = 0, len(targets) if whole else _PORTION
+    while place < len(targets):
+        end = place + size if place + size + 1 < len(targets) else len(targets)
+        left = tuple(t for t in targets[place:end] if t.key not in spent)
+        if left:
+            yield left
+        place, size = end, 2 * size
 
 
 def _let_go(permits: list[Awaitable[None]]) -> None:
