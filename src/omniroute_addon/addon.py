@@ -18,7 +18,8 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
-from . import dispatch
+from . import fast
+from .certificate_help import CertificateHelp
 from .core import Core
 from .engine import Engine
 from .entrance import Entrance
@@ -75,7 +76,8 @@ OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
     "omniroute_fast_dispatch": (
         bool,
         True,
-        "Ask only those addons that implement a hook, and keep the garbage collector away from what start-up built.",
+        "Ask only those addons that implement a hook, at once where none of them waits, leave out mitmproxy's debug checks "
+        "of every message, and keep the garbage collector away from what start-up built.",
         None,
     ),
 }
@@ -130,8 +132,7 @@ class Omniroute:
             servers = ctx.master.addons.get("proxyserver").servers
             asyncio_utils.create_task(move_to_loopback(servers), name="omniroute listen", keep_ref=True)
         if ctx.options.omniroute_fast_dispatch:
-            uninstall = dispatch.install(ctx.master)
-            self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
+            self._undo += fast.install(ctx.master)
         self._watcher = asyncio_utils.create_task(self._watch_files(), name="omniroute reload", keep_ref=True)
 
     def done(
@@ -183,7 +184,9 @@ class Omniroute:
         if self.engine is None:
             files = self._files()
             self._state = State(files.state_path, told=self._remembered)
-            core = Core(config=loaded.config, packs=loaded.packs, rules=rules, store=self._state.store)
+            core = Core(
+                config=loaded.config, packs=loaded.packs, rules=rules, clients=loaded.clients, store=self._state.store
+            )
             core.warming = self._state.warming
             self.engine = Engine(core, files.plugin_host(loaded.config.settings))
         core = self.engine.core
@@ -307,4 +310,4 @@ def _check_choices(updated: set[str]) -> None:
             raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
 
 
-addons = [Omniroute()]
+addons = [CertificateHelp(), Omniroute()]

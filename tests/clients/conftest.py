@@ -62,6 +62,18 @@ def fault(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def providers() -> dict[DialectName, str]:
+    """Dialect -> the provider whose connections are used."""
+    return _PROVIDERS
+
+
+@pytest.fixture
+def go_through(monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], None]:
+    """`go_through(stage)`: this process's clients go through the stage's proxy from now on."""
+    return lambda s: _go_through(s, monkeypatch)
+
+
+@pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenScene]:
     """`s = await scene("openai-chat", fault, stream=True)`: connection `a` has the fault, `b` answers."""
     async with AsyncExitStack() as stack:
@@ -81,6 +93,24 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenScene]:
             return scene
 
         yield open_scene
+
+
+@pytest.fixture
+async def held(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
+    """`s = await held("openai", keep_alive="on")`: one connection, nothing tried in place, signs of life every second."""
+    async with AsyncExitStack() as stack:
+
+        async def open_stage(provider: str, **waiting: object) -> Stage:
+            settings = {
+                "own_credential": "never",
+                "retries_in_place": 0,
+                "cooldown_wait": {"enabled": True, "keep_alive_ms": 1000, **waiting},
+            }
+            opened = await stack.enter_async_context(stage("a", provider=provider, config={"settings": settings}))
+            _go_through(opened, monkeypatch)
+            return opened
+
+        yield open_stage
 
 
 def _broken(dialect: DialectName, fault: str, *, stream: bool) -> Reply:

@@ -21,6 +21,7 @@ from mitmproxy.test.tflow import tflow
 from omniroute_addon import addon as module
 from omniroute_addon import dispatch
 from omniroute_addon.addon import OPTIONS, Omniroute
+from omniroute_addon.certificate_help import CertificateHelp
 from omniroute_addon.clock import Clock
 from omniroute_addon.errors import NotAdmitted
 from omniroute_addon.exchange import Pause
@@ -287,7 +288,7 @@ async def test_running_speeds_up_dispatch_and_done_puts_everything_back(scene: S
     watcher = scene.addon._watcher
     assert quick == ["dispatch", "gc"] and watcher is not None
     scene.addon.done()
-    assert quick == ["dispatch", "gc", "undo gc", "undo dispatch"]
+    assert quick == ["dispatch", "gc", "undo gc", "undo dispatch"] and AttemptStream.run_hook is None
     await turns(watcher.done)
     assert watcher.cancelled() and scene.addon.engine is None
     assert (scene.folder / "plugins" / "stopped").exists()
@@ -303,7 +304,7 @@ async def test_dispatch_is_left_alone_on_request_or_when_it_is_a_strange_one(
     assert quick == []
     scene.addon._watcher.cancel()  # type: ignore[union-attr]
     scene.options.update(omniroute_fast_dispatch=True)
-    monkeypatch.setattr(dispatch, "install", lambda master: None)
+    monkeypatch.setattr(dispatch, "install", lambda *_: None)
     scene.addon.running()
     scene.addon.done()
     assert quick == ["gc", "undo gc"]
@@ -668,5 +669,6 @@ async def test_a_shutdown_ends_a_pause_and_its_permit(engine: Refused) -> None:
     assert permit.cancelled()
 
 
-def test_the_script_hands_out_one_addon() -> None:
-    assert [type(entry) for entry in module.addons] == [Omniroute] and Omniroute.name == "omniroute"
+def test_the_script_hands_out_our_addons() -> None:
+    """The one that hides what a client logged in with comes last: the other wants its name first."""
+    assert [type(entry) for entry in module.addons] == [CertificateHelp, Omniroute] and Omniroute.name == "omniroute"

@@ -25,7 +25,8 @@ from ..model import Answer
 from ..watch import Watch
 from .copies import frame_stream, response_of
 from .http1_repair import EndWithTrailers
-from .patience import Commands, PatientStream
+from .lively import LivelyStream
+from .patience import Commands
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Noted(events.Event):
     """To ourselves: the chunk just handed on has shown an error, or a turn that is no success."""
 
 
-class AnsweringStream(PatientStream):
+class AnsweringStream(LivelyStream):
     """From the moment when it is clear what the client gets. The fields are those of the running attempt."""
 
     watch: Watch | None = None
@@ -51,6 +52,7 @@ class AnsweringStream(PatientStream):
         """Play what was held into `HttpStream`'s own states, as if it had just come."""
         assert self.exchange and self.watch and self._head
         response = self._head.response
+        self.end_signs()
         self.exchange.committed, self.exchange.status = True, response.status_code
         # The fields themselves: mitmproxy's header mapping takes longer for two new ones than the rest of this method.
         response.headers.fields = (*response.headers.fields, *marks(self.exchange, self._step.attempt))
@@ -94,14 +96,18 @@ class AnsweringStream(PatientStream):
         yield from self.server_state(ResponseEndOfMessage(self.stream_id))
 
     def _break(self, message: str, fault: str) -> Commands:
-        """End a broken answer: with an error in the client's dialect where that can be said, else by cutting it."""
+        """End a broken answer: with an error in the client's dialect, or by cutting it; never as if it were whole.
+
+        Which of the two is better for this client its profile says; where no error can be said it is cut anyway.
+        """
         assert self.exchange and self.watch
         if not self._error_told:
             answer = Answer(status=0, body=message.encode()[:500], stream=True, phase="stream", fault=fault)
             self.engine.failed_after_commit(self.exchange, answer)
             self.flow.comment = self.exchange.comment()
         self._over(good=False)
-        if self.watch.mendable:
+        cut = self.exchange.profile.ending(self.exchange.call.dialect) == "cut" and not self._error_told
+        if self.watch.mendable and not cut:
             if not self._error_told:  # the upstream's own error is all that the client needs (`ST-35`)
                 words = f"The upstream stream broke off: {message}"
                 yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))
@@ -125,8 +131,14 @@ class AnsweringStream(PatientStream):
         """Everything was tried: the answer that the engine chose or wrote."""
         assert self.exchange
         self.watch = None
-        self.flow.response = response_of(reply)
+        self.end_signs()
         self.flow.error = None
+        if self.opened:
+            self.flow.comment = self.exchange.comment()
+            self._over(good=False)
+            yield from self.tell_inside(reply)
+            return
+        self.flow.response = response_of(reply)
         self.exchange.status = reply.status
         self.flow.comment = self.exchange.comment()
         yield HttpResponseHeadersHook(self.flow)
@@ -139,6 +151,7 @@ class AnsweringStream(PatientStream):
         assert self.exchange
         if self.exchange.finished:
             return
+        self.end_signs()
         good = bool(self.watch and self.watch.committed and self.watch.complete)
         yield from self.cancel_upstream(event.message)
         self.client_state = self.server_state = self.state_errored
