@@ -20,7 +20,7 @@ from .model import Connection, ModelCall, Provider, Secret, Target
 from .nearest import shown, unknown
 from .secrets import SecretProblem, Vault, parse_reference
 from .settings import Settings, Sourced, resolve_settings, rows
-from .targets import CLIENT, Route, targets_for
+from .targets import CLIENT, Pool, Route, targets_for
 from .verdicts.schema import OperatorRule
 from .yaml_source import Document, read_yaml
 from .yaml_source import Path as Place
@@ -45,13 +45,17 @@ class Config:
     """Providers for which the file names a connection, also one that cannot be used now."""
     sources: Mapping[str, Sourced] = field(default_factory=dict, repr=False)
     """Dotted name of a setting -> its value and where it was said."""
+    _pool: Pool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_pool", Pool(self.connections))
 
     def targets_for(self, call: ModelCall, own: Target | None, packs: Packs) -> tuple[Target, ...]:
         """The targets for a call, best first; see `targets.targets_for`. `own` is the client's own, ready-made."""
         return targets_for(
             call,
             own,
-            connections=self.connections,
+            pool=self._pool,
             routes=self.routes,
             providers=packs.providers,
             own_credential=self.settings.own_credential,

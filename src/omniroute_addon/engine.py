@@ -15,7 +15,7 @@ Nothing here knows a mechanism by name. What the engine itself decides:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence, Set
 from urllib.parse import urlsplit
 
 from .agents import Caller, Callers
@@ -40,6 +40,8 @@ _UNREACHABLE = ("network", "timeout")
 """Tried in place only when nothing else is left: a dead address stays dead for longer than a pause."""
 NOT_ADMITTED = "not_admitted"
 """Label of a target that a permit refused."""
+_PORTION = 32
+"""Targets that are looked at at once, at first."""
 
 
 class Engine:
@@ -99,20 +101,30 @@ class Engine:
         if ex.again is not None:
             target, ex.again = ex.again, None
             return target
-        left = tuple(t for t in ex.targets if t.key not in ex.spent)
-        if left:
-            refused = (e for e in ex.exclusions if e.label == NOT_ADMITTED)
-            ex.exclusions = (*refused, *self._excluded(ex, left, now))
-            barred = {e.target.key for e in ex.exclusions}
-            usable = tuple(t for t in left if t.key not in barred)
-            if usable:
-                return self._order(ex.call, usable, now)
-            if any(t.connection.own for t in left):
-                return None
+        usable = self._usable(ex, now)
+        if usable:
+            return self._order(ex.call, usable, now)
+        if any(t.connection.own and t.key not in ex.spent for t in ex.targets):
+            return None
         verdict = ex.last_verdict
         if verdict and verdict.kind in _UNREACHABLE and self._may_try_in_place(ex, verdict):
             self._in_place(ex, verdict)
         return None
+
+    def _usable(self, ex: Exchange, now: float) -> Sequence[Target]:
+        """The targets that are left and that nobody excludes. Of a large pool whose order nobody changes, only as many are
+        looked at as are needed to find the first and to know that it has an alternative."""
+        exclusions = [e for e in ex.exclusions if e.label == NOT_ADMITTED]
+        usable: list[Target] = []
+        whole = self.plugins.listens("order")
+        for left in _portions(ex.targets, ex.spent, whole=whole):
+            exclusions += self._excluded(ex, left, now)
+            barred = {e.target.key for e in exclusions}
+            usable += (t for t in left if t.key not in barred)
+            if len(usable) >= 2 and not whole:
+                break
+        ex.exclusions = tuple(exclusions)
+        return usable
 
     def _excluded(self, ex: Exchange, targets: tuple[Target, ...], now: float) -> list[Exclusion]:
         answers = self.plugins.each("exclude", call=ex.call, targets=targets, now=now)
@@ -266,6 +278,20 @@ class Engine:
                 )
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
+
+
+def _portions(
+    targets: Sequence[Target], spent: Set[tuple[str, str, str]], *, whole: bool
+) -> Iterator[tuple[Target, ...]]:
+    """The targets that are left, in order: all at once, or in portions that grow. The last is not left alone in one:
+    a plugin may spare the only target there is."""
+    place, size = 0, len(targets) if whole else _PORTION
+    while place < len(targets):
+        end = place + size if place + size + 1 < len(targets) else len(targets)
+        left = tuple(t for t in targets[place:end] if t.key not in spent)
+        if left:
+            yield left
+        place, size = end, 2 * size
 
 
 def _let_go(permits: list[Awaitable[None]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -15,6 +15,12 @@ CLIENT: Final = "client"
 """Names the client's own credential in a route."""
 
 OwnCredential = Literal["last", "first", "never"]
+
+_MOST_CALLS: Final = 256
+_MOST_TARGETS: Final = 50_000
+"""Kept ready; the oldest go first."""
+_LONGEST_NAME: Final = 200
+"""Of a model, in characters: the client chooses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +38,52 @@ class Route:
         return self.provider in ("*", call.provider) and fnmatchcase(call.model, self.model)
 
 
+class Pool:
+    """The configured connections, and their targets as far as calls have asked for them.
+
+    A pool may be large and is the same for every call of one model, so it is put together once for both.
+    """
+
+    def __init__(self, connections: Iterable[Connection] = ()) -> None:
+        self.by_id: Mapping[str, Connection] = {c.id: c for c in connections}
+        self._of: dict[str, list[Connection]] = {}
+        for connection in sorted(self.by_id.values(), key=lambda c: c.priority):
+            self._of.setdefault(connection.provider, []).append(connection)
+        self._providers: Mapping[str, Provider] = {}
+        self._ready: dict[tuple[str, str, str, bool], tuple[Target, ...]] = {}
+        self._count = 0
+
+    def __repr__(self) -> str:
+        return f"<Pool connections={len(self.by_id)} ready={self._count}>"
+
+    def targets(self, call: ModelCall, providers: Mapping[str, Provider]) -> tuple[Target, ...]:
+        """The connections of the provider that the client meant, by `priority`, then as configured."""
+        if self._providers is not providers:  # packs were reloaded
+            self._providers, self._count = providers, 0
+            self._ready.clear()
+        key = (call.provider, call.dialect, call.model, call.stream)
+        found = self._ready.get(key)
+        if found is None:
+            provider = providers.get(call.provider)
+            found = tuple(t for c in self._of.get(call.provider, ()) if (t := _target(call, c, provider)))
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: tuple[str, str, str, bool], found: tuple[Target, ...]) -> None:
+        if len(key[2]) > _LONGEST_NAME:
+            return
+        self._ready[key] = found
+        self._count += len(found)
+        while len(self._ready) > _MOST_CALLS or (self._count > _MOST_TARGETS and len(self._ready) > 1):
+            oldest = next(iter(self._ready))
+            self._count -= len(self._ready.pop(oldest))
+
+
 def targets_for(
     call: ModelCall,
     own: Target | None,
     *,
-    connections: Sequence[Connection],
+    pool: Pool,
     routes: Sequence[Route],
     providers: Mapping[str, Provider],
     own_credential: OwnCredential,
@@ -50,21 +97,19 @@ def targets_for(
     credential is the answer: a request never ends worse than without us. Only `never` forbids that, where the operator
     has provided something else: a route, or connections of this provider (`provided`, usable now or not).
     """
-    if not (connections or routes or provided) and own is not None:
+    if not (pool.by_id or routes or provided) and own is not None:
         return (own,)
     route = next((r for r in routes if r.matches(call)), None)
     if route is not None:
-        by_id = {c.id: c for c in connections}
-        found = list(_routed(call, own, route, by_id, providers))
+        found = tuple(_routed(call, own, route, pool.by_id, providers))
     else:
-        mine = sorted((c for c in connections if c.provider == call.provider), key=lambda c: c.priority)
-        found = [t for c in mine if (t := _target(call, c, providers.get(c.provider)))]
+        found = pool.targets(call, providers)
         if own is not None and own_credential == "first":
-            found.insert(0, own)
+            found = (own, *found)
         elif own is not None and own_credential == "last":
-            found.append(own)
+            found = (*found, own)
     if found or own is None:
-        return tuple(found)
+        return found
     refused = own_credential == "never" and (route is not None or call.provider in provided)
     return () if refused else (own,)
 

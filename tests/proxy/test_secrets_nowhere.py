@@ -75,6 +75,7 @@ def found(proxy: RunningProxy, seen: Exchange | None = None, *more: object) -> d
         writer.add(flow)
     engine = proxy.master.addons.get("omniroute").engine  # type: ignore[no-untyped-call]
     core = engine.core
+    assert core.store.flush()  # the state's file and its -wal are among the files that are searched
     places = {
         "flow dump": dump.getvalue().decode("latin-1"),
         "HAR": json.dumps(SaveHar().make_har(proxy.flows)),
@@ -129,6 +130,33 @@ async def test_after_network_failures(open_stage: OpenStage, keys: None) -> None
     await s.proxy.finished(1)
     assert seen.status == 502
     assert found(s.proxy, seen) == {}
+
+
+async def test_the_state_file_holds_what_was_learned_and_no_secret(open_stage: OpenStage, keys: None) -> None:
+    """Rests, terminal states, locks and breakers, of the pool and of clients; the upstream repeats every key."""
+
+    def repeat(request: Any) -> Reply:
+        seen = f"{request.key} {request.header('x-api-key')} {request.header('cookie')} {request.path}"
+        status = 402 if request.key == POOL_A else 429
+        message = f"You are out of credits, {seen}" if status == 402 else f"slow down: {seen}"
+        return json_reply({"error": {"message": message}}, status=status)
+
+    settings = {"retries_in_place": 0, "model_lockout": {"enabled": True}}
+    s = await open_with_pool(open_stage, "openai", settings=settings)
+    s.upstream.script(repeat)
+    seen = await ask(s, question(key=CLIENT))
+    await s.proxy.finished(1)
+    core = s.proxy.master.addons.get("omniroute").engine.core  # type: ignore[no-untyped-call]
+    assert core.store.flush()
+    written = b"".join(p.read_bytes() for p in s.proxy.folder.rglob("state.db*"))
+    assert b"credits_exhausted" in written and b"client:" in written
+    hits = found(s.proxy, seen)
+    # The client's own key comes back to the client as the upstream said it, as without us; never into what is kept.
+    assert {place: hits.get(place, []) for place in ("state", "log", "engine repr")} == {
+        "state": [],
+        "log": [],
+        "engine repr": [],
+    }
 
 
 async def test_after_the_client_went_away(open_stage: OpenStage, keys: None) -> None:

@@ -147,3 +147,19 @@ def test_no_environment_makes_it_raise(environ: dict[str, str]) -> None:
     settings, sources, _ = resolve_settings(None, environ, {})
     assert all(getattr(settings, name) >= 0 for name in ("idle_timeout_ms", "head_timeout_ms", "attempt_deadline_ms"))
     assert list(sources) == NAMES
+
+
+def test_every_variable_that_the_specification_names_for_the_state_is_read() -> None:
+    """`spec/01`, `02`, `03`, `07`: Settings."""
+    classes = ("OAUTH", "API_KEY", "LOCAL")
+    breaker = {f"OMNIROUTE_CIRCUIT_BREAKER_{c}_{what}" for c in classes for what in ("THRESHOLD", "RESET_MS")}
+    holds = ("DEGRADATION_THRESHOLD", "MAX_BACKOFF_MULTIPLIER", "BACKOFF_ESCALATION_COUNT")
+    breaker |= {f"OMNIROUTE_PROVIDER_BREAKER_{c}_{what}" for c in ("OAUTH", "API_KEY") for what in holds}
+    window = ("FAILURE_THRESHOLD", "FAILURE_WINDOW_MS", "COOLDOWN_MS")
+    cooldown = {f"OMNIROUTE_PROVIDER_BREAKER_{c}_{what}" for c in classes for what in window}
+    cooldown |= {f"PROVIDER_COOLDOWN_{what}" for what in ("ENABLED", "MIN_MS", "MAX_MS")}
+    others = {"PROBE_CAN_DISABLE", "OMNIROUTE_EGRESS_IP_LOCK_PROVIDERS"}
+    read = {name: row.name for row in rows() for name in row.env}
+    assert breaker | cooldown | others <= read.keys()
+    assert all(read[name].startswith("circuit_breaker.") for name in breaker)
+    assert all(read[name].startswith("provider_cooldown.") for name in cooldown)

@@ -8,7 +8,7 @@ import pytest
 
 from omniroute_addon.model import Auth, Connection, Endpoint, Login, ModelCall, Provider, Target
 from omniroute_addon.secrets import secret_of
-from omniroute_addon.targets import OwnCredential, Route, allows, renamed, targets_for
+from omniroute_addon.targets import OwnCredential, Pool, Route, allows, renamed, targets_for
 
 OPENAI = Provider(
     id="openai",
@@ -59,7 +59,7 @@ def ids(
     found = targets_for(
         call,
         own,
-        connections=connections,
+        pool=Pool(connections),
         routes=routes,
         providers=PROVIDERS,
         own_credential=own_credential,
@@ -146,7 +146,7 @@ def test_a_target_says_where_how_and_under_which_name() -> None:
         id="r", provider="router", base_url="http://127.0.0.1:9", rename={"m": "n"}, headers={"x-b": "mine"}
     )
     call = replace(CALL, provider="router", dialect="gemini", model="m")
-    (target,) = targets_for(call, None, connections=[connection], routes=(), providers=PROVIDERS, own_credential="last")
+    (target,) = targets_for(call, None, pool=Pool([connection]), routes=(), providers=PROVIDERS, own_credential="last")
     assert target.url == "http://127.0.0.1:9/v1beta/models/n:streamGenerateContent"
     assert target.model == "n"
     assert target.auth == Auth(header="x-goog-api-key", scheme="")
@@ -165,7 +165,7 @@ def test_the_way_of_a_credential_depends_on_its_sort() -> None:
     call = ModelCall(provider="p", dialect="openai-chat", model="m", stream=False)
     token, key = (Connection(id=v, provider="p", secret=secret_of(v)) for v in ("tok-1", "key-1"))
     first, second = targets_for(
-        call, None, connections=(token, key), routes=(), providers={"p": provider}, own_credential="never"
+        call, None, pool=Pool((token, key)), routes=(), providers={"p": provider}, own_credential="never"
     )
     assert (first.auth, first.listed, first.unlisted) == (Auth(), {"x-beta": "oauth"}, {})
     assert (second.auth, second.listed, second.unlisted) == (plain, {}, {"x-beta": frozenset({"oauth"})})

@@ -106,7 +106,9 @@ def failure_of(story: Story, effect: OnConnection, policy: Policy, *, shared_rul
         out = _OUT_AS.get(verdict.kind, "banned")
     return Failure(
         cause=f"{verdict.kind} ({verdict.rule.id})",
-        error=error_text(verdict.message),
+        # Upstreams repeat what they were sent. Of a pool's credential the verdict knows nothing any more, but a client's
+        # own key and cookies are its own: what it is told must be written down by nobody.
+        error=error_text("" if connection.own else verdict.message),
         error_type=verdict.reason,
         code=verdict.status,
         rests=effect == "rest",

@@ -9,8 +9,10 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from kept_state import Kept
 from omniroute_addon.plugins.model_lockout import ModelLockout
 
+from omniroute_addon.clock import Clock
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
 from omniroute_addon.model import RetryAfter, RuleRef, Target
@@ -40,6 +42,8 @@ class Row:
     at: int
     span: int
     quota: bool
+    kept: bool = False
+    """On the disk."""
 
 
 def names(connection: str, model: str) -> dict[str, tuple[str, ...]]:
@@ -54,20 +58,33 @@ class Lockout(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock(start=1_800_000_000.0)
-        self.store = MemoryStore()
+        self.store = self.fresh_store()
+        self.persist = True
+        self.base = BASE
         self.rows: dict[tuple[str, ...], Row] = {}
 
     @initialize()
     def begin(self) -> None:
         self._open()
 
+    def fresh_store(self) -> Any:
+        return MemoryStore()
+
+    def reborn_store(self) -> Any:
+        """Only the kept table survives (ML-47)."""
+        store = MemoryStore()
+        for key, value in self.store.table("model_lockout_kept").scan():
+            store.table("model_lockout_kept", keep=True).update(key, lambda _, kept=value: dict(kept))  # type: ignore[misc]
+        return store
+
     @property
     def now(self) -> int:
         return round(self.clock.time * 1000)
 
     def _open(self) -> None:
+        lockout = {"persist": self.persist, "base_cooldown_ms": self.base}
         self.core = Core(
-            config=Config(settings=Settings()),
+            config=Config(settings=Settings.model_validate({"model_lockout": lockout})),
             packs=SimpleNamespace(  # type: ignore[arg-type]
                 providers={"codex": make_provider("codex", category="oauth", traits=frozenset({"per_model_quota"}))},
                 quota_families=FAMILIES,
@@ -78,6 +95,8 @@ class Lockout(RuleBasedStateMachine):
         )
         self.plugin = ModelLockout()
         self.plugin.start(core=self.core)
+        for row in self.rows.values():
+            row.kept = row.kept and self.persist and row.until > self.now
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 60.0, 120.0, 180.0, 240.0, 2000.0]))
     def time_passes(self, seconds: float) -> None:
@@ -93,12 +112,16 @@ class Lockout(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """A new process: only the kept table is left (ML-47)."""
-        old, self.store = self.store, MemoryStore()
-        for key, value in old.table("model_lockout_kept").scan():
-            self.store.table("model_lockout_kept").update(key, lambda _, kept=value: dict(kept))  # type: ignore[misc]
+        """A new process."""
+        self.store = self.reborn_store()
         self._open()
-        self.rows = {k: r for k, r in self.rows.items() if r.quota and r.until > self.now}
+        self.rows = {k: r for k, r in self.rows.items() if r.quota and r.kept and r.until > self.now}
+
+    @rule(persist=st.booleans(), base=st.sampled_from([5_000, BASE]))
+    def settings_change(self, persist: bool, base: int) -> None:
+        """Running locks stay; what is not to be kept any more goes from the disk, and comes there with its next change."""
+        self.persist, self.base = persist, base
+        self._open()
 
     @rule(
         connection=st.sampled_from(CONNECTIONS),
@@ -147,15 +170,14 @@ class Lockout(RuleBasedStateMachine):
     def _expect(self, key: tuple[str, ...], wait: int, *, quota: bool) -> None:
         row = self.rows.get(key)
         if row is not None and self.now < row.until:
-            span = wait if wait > BASE else min(BASE * 2 ** min(row.count - 1, 10), MOST)
+            span = wait if wait > self.base else min(self.base * 2 ** min(row.count - 1, 10), MOST)
             if wait and self.now + span > row.until:
                 row.until, row.at, row.span, row.quota = self.now + span, self.now, span, quota
+                row.kept = quota and self.persist
             return
         count = row.count + 1 if row is not None and self.now <= row.at + WINDOW + row.span else 1
-        span = wait if wait > BASE else min(BASE * 2 ** min(count - 1, 10), MOST)
-        if quota and wait and wait <= BASE:
-            span = min(BASE * 2 ** min(count - 1, 10), MOST)
-        self.rows[key] = Row(self.now + span, count, self.now, span, quota)
+        span = wait if wait > self.base else min(self.base * 2 ** min(count - 1, 10), MOST)
+        self.rows[key] = Row(self.now + span, count, self.now, span, quota, quota and self.persist)
 
     @rule(connection=st.sampled_from(CONNECTIONS), model=st.sampled_from(MODELS), late=st.sampled_from([0, 0, 1, 500]))
     def succeeds(self, connection: str, model: str, late: int) -> None:
@@ -166,8 +188,22 @@ class Lockout(RuleBasedStateMachine):
             row = self.rows.get(key)
             if row is not None and row.at <= began:
                 row.count //= 2
+                row.kept = row.quota and self.persist
                 if not row.count:
                     del self.rows[key]
+
+    @rule(
+        connection=st.sampled_from(CONNECTIONS), model=st.sampled_from(MODELS), sort=st.sampled_from(["bare", "turn"])
+    )
+    def something_else_happens(self, connection: str, model: str, sort: str) -> None:
+        """Says nothing about the model: a bare 500 (ML-20), one bad turn (ML-21)."""
+        status, fault = (500, None) if sort == "bare" else (502, "empty")
+        story = make_story(
+            make_attempt(self._target(connection, model), started_at=self.clock.time),
+            answer=make_answer(status, fault=fault),
+            verdict=make_verdict("server_error", status=status, scope="provider", rule=RuleRef(id="r")),
+        )
+        self.plugin.failed(call=make_call(), story=story, now=self.clock.time)
 
     @rule(connection=st.sampled_from(CONNECTIONS))
     def a_person_resets(self, connection: str) -> None:
@@ -195,8 +231,18 @@ class Lockout(RuleBasedStateMachine):
         assert sorted(item["failureCount"] for item in self.plugin.status(self.clock.time)) == running
         kept = dict(self.store.table("model_lockout_kept").scan())
         assert all(v["reason"] == "quota_exhausted" for v in kept.values())
+        assert len(kept) == sum(row.kept for row in self.rows.values())
 
 
+class KeptLockout(Kept, Lockout):
+    """The same over a state file."""
+
+    def wall(self) -> Clock:
+        return self.clock.clock
+
+
+TestKeptLockout = KeptLockout.TestCase
+TestKeptLockout.settings = settings(max_examples=8, stateful_step_count=25, deadline=None)
 TestLockout = Lockout.TestCase
 TestLockout.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 

@@ -13,8 +13,10 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
+from kept_state import Kept
 from omniroute_addon.plugins.circuit_breaker import CircuitBreaker
 
+from omniroute_addon.clock import Clock
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
 from omniroute_addon.model import Attempt, ModelCall
@@ -152,10 +154,21 @@ class BreakerLaws(RuleBasedStateMachine):
         self.model = Model()
         self.calls: dict[int, tuple[ModelCall, str]] = {}
         self.numbers = 0
-        self.store = MemoryStore()
+        self.store = self.fresh_store()
         self.plugin = CircuitBreaker()
-
         self._start()
+
+    def fresh_store(self) -> Any:
+        return MemoryStore()
+
+    def reborn_store(self) -> Any:
+        """The rows survive."""
+        rows = json.loads(json.dumps({k: _plain(v) for k, v in self.store.table(TABLE).scan()}))
+        store = MemoryStore()
+        table = store.table(TABLE, keep=True)
+        for key, value in rows.items():
+            table.update(key, lambda _, value=value: value)
+        return store
 
     @property
     def now(self) -> float:
@@ -286,11 +299,7 @@ class BreakerLaws(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """CB-58 to CB-60: the rows survive, who held a probe does not."""
-        rows = json.loads(json.dumps({k: _plain(v) for k, v in self.store.table(TABLE).scan()}))
-        self.store, self.plugin = MemoryStore(), CircuitBreaker()
-        table = self.store.table(TABLE, keep=True)
-        for key, value in rows.items():
-            table.update(key, lambda _, value=value: value)
+        self.store, self.plugin = self.reborn_store(), CircuitBreaker()
         self.calls.clear()
         self.model.probes.clear()
         self.model.freed.clear()
@@ -359,7 +368,18 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
+class KeptBreakerLaws(Kept, BreakerLaws):
+    """The same over a state file."""
+
+    def wall(self) -> Clock:
+        return self.manual.clock
+
+
 TestBreakerLaws = BreakerLaws.TestCase
 TestBreakerLaws.settings = settings(
     max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestKeptBreakerLaws = KeptBreakerLaws.TestCase
+TestKeptBreakerLaws.settings = settings(
+    max_examples=8, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
