@@ -9,6 +9,7 @@ from __future__ import annotations
 from .answers import Answer, Restatement, RetryAfter, RuleRef, Story, Verdict
 from .calls import Attempt, Exclusion, ModelCall, Target
 from .parties import Auth, Connection, Endpoint, Login, Provider, Secret
+from .timers import Cleared, Part, ResetOrder, Timer
 from .words import DIALECTS, KINDS, SCOPES, Category, DialectName, Kind, Phase, Repair, Scope
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Attempt",
     "Auth",
     "Category",
+    "Cleared",
     "Connection",
     "DialectName",
     "Endpoint",
@@ -26,9 +28,11 @@ __all__ = [
     "Kind",
     "Login",
     "ModelCall",
+    "Part",
     "Phase",
     "Provider",
     "Repair",
+    "ResetOrder",
     "Restatement",
     "RetryAfter",
     "RuleRef",
@@ -36,5 +40,6 @@ __all__ = [
     "Secret",
     "Story",
     "Target",
+    "Timer",
     "Verdict",
 ]

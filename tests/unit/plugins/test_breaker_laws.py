@@ -17,7 +17,7 @@ from omniroute_addon.plugins.circuit_breaker import CircuitBreaker
 
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
-from omniroute_addon.model import Attempt, ModelCall
+from omniroute_addon.model import Attempt, ModelCall, ResetOrder
 from omniroute_addon.settings import Settings
 from omniroute_addon.store.memory import MemoryStore
 from omniroute_addon.testing.calls import (
@@ -304,7 +304,7 @@ class BreakerLaws(RuleBasedStateMachine):
     @rule()
     def person_resets(self) -> None:
         """CB-68"""
-        assert self.plugin.reset(self.now) == 1
+        assert len(self.plugin.reset(ResetOrder(part="provider"), self.now)) == 1
         self.model.reset()
 
     @rule()
