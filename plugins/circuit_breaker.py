@@ -64,6 +64,7 @@ class CircuitBreaker:
         self._proxy = self._proxy or f"{core.clock.chance():.12f}"
         if self._breakers is None:  # a reload keeps it: it knows the leases of probes under way
             self._breakers = Breakers(core.store, self._figures_of)
+        self._breakers.look_again()
         self._breakers.most, self._breakers.forget_after_ms = settings.max_breakers, settings.forget_after_ms
         self._breakers.forget_idle(_ms(core.clock.now()))
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
 from mitmproxy.http import HTTPFlow
-from mitmproxy.proxy.mode_specs import ReverseMode, WireGuardMode
+from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
@@ -22,9 +22,10 @@ from .core import Core
 from .engine import Engine
 from .errors import NotAdmitted, UnsupportedMitmproxy
 from .files import Files
+from .loopback import move_to_loopback
 from .nearest import unknown
-from .peers import is_loopback
 from .reload import Loaded, Sources
+from .state import State
 from .stream import Waiting, install
 from .stream.copies import meant_host
 from .wire import HIDDEN
@@ -60,7 +61,7 @@ OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
     "omniroute_state": (
         str,
         "",
-        "Folder for what the addon remembers. Nothing is written yet: all state is in memory.",
+        "The file that keeps what the addon has learned across restarts. Empty: state.db in the user's state folder.",
         None,
     ),
     "omniroute_intercept": (
@@ -77,6 +78,7 @@ OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
     ),
 }
 """Option name -> type, default, help, choices: what `load` registers and the docs are made from."""
+_AT_START = {"omniroute_plugins", "omniroute_state"}
 
 
 class Omniroute:
@@ -87,6 +89,7 @@ class Omniroute:
     def __init__(self) -> None:
         self.engine: Engine | None = None
         self._sources: Sources | None = None
+        self._state: State | None = None
         self._undo: list[Callable[[], None]] = []
         self._uninstall: Callable[[], None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -108,8 +111,9 @@ class Omniroute:
 
     def configure(self, updated: set[str]) -> None:
         _check_choices(updated)
-        if "omniroute_plugins" in updated and self.engine is not None and len(updated) < len(OPTIONS):
-            log.warning("omniroute_plugins takes effect after a restart.")
+        if self.engine is not None and len(updated) < len(OPTIONS):
+            for name in sorted(updated & _AT_START):
+                log.warning("%s takes effect after a restart.", name)
         if updated & {"omniroute_config", "omniroute_rules"}:
             self._load_sources()
         if self.engine is not None:  # else `running` comes back with all options
@@ -121,13 +125,16 @@ class Omniroute:
             self.configure({*OPTIONS})
         if self._moves:
             self._moves = False
-            asyncio_utils.create_task(_move_to_loopback(), name="omniroute listen", keep_ref=True)
+            servers = ctx.master.addons.get("proxyserver").servers
+            asyncio_utils.create_task(move_to_loopback(servers), name="omniroute listen", keep_ref=True)
         if ctx.options.omniroute_fast_dispatch:
             uninstall = dispatch.install(ctx.master)
             self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
         self._watcher = asyncio_utils.create_task(self._watch_files(), name="omniroute reload", keep_ref=True)
 
-    def done(self) -> None:
+    def done(
+        self,
+    ) -> Awaitable[None] | None:  # mitmproxy awaits it at its end, and does not when a script is taken away
         if self._watcher is not None:
             self._watcher.cancel()
         if self._uninstall is not None:
@@ -138,6 +145,8 @@ class Omniroute:
             self.engine = None
         while self._undo:
             self._undo.pop()()
+        state, self._state = self._state, None
+        return state.close() if state is not None else None
 
     def _switch(self, engine: Engine) -> None:
         if ctx.options.omniroute_enabled and self._uninstall is None:
@@ -148,6 +157,12 @@ class Omniroute:
         elif not ctx.options.omniroute_enabled and self._uninstall is not None:
             self._uninstall()
             self._uninstall = None
+        if (
+            self._state is not None
+            and self._uninstall is not None
+            and (ctx.options.server or ctx.options.client_replay)
+        ):
+            self._state.open()  # nothing is written for somebody who only reads a dump (`mitmdump -nr FILE`)
 
     # ------------------------------------------------------------ configuration, packs, plugins
 
@@ -164,18 +179,26 @@ class Omniroute:
         rules = Files.rule_book(loaded)
         self._tell((*self._told, *rules.problems))
         if self.engine is None:
-            plugins = self._files().plugin_host(loaded.config.settings)
-            self.engine = Engine(Core(config=loaded.config, packs=loaded.packs, rules=rules), plugins)
+            files = self._files()
+            self._state = State(files.state_path, told=self._remembered)
+            core = Core(config=loaded.config, packs=loaded.packs, rules=rules, store=self._state.store)
+            core.warming = self._state.warming
+            self.engine = Engine(core, files.plugin_host(loaded.config.settings))
         core = self.engine.core
         core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
         self.engine.plugins.each("start", core=core)
         log.info("in force: %s", summary(loaded, len(rules.rules), len(self.engine.plugins.plugins())))
 
+    def _remembered(self) -> None:
+        """What was known before the restart is in memory: plugins look at it."""
+        if self.engine is not None:
+            self.engine.plugins.each("start", core=self.engine.core)
+
     @staticmethod
     def _files() -> Files:
-        named = (ctx.options.omniroute_config, ctx.options.omniroute_rules, ctx.options.omniroute_plugins)
-        config, rules, plugins = (Path(text).expanduser() if text else None for text in named)
-        return Files(config=config, rules=rules, plugins=plugins)
+        kinds = ("config", "rules", "plugins", "state")
+        named = {kind: getattr(ctx.options, f"omniroute_{kind}") for kind in kinds}
+        return Files(**{kind: Path(text).expanduser() if text else None for kind, text in named.items()})
 
     async def _watch_files(self) -> None:
         """Notice edits within two seconds; a bad one keeps the last good version (design.md §6)."""
@@ -267,23 +290,6 @@ def _check_choices(updated: set[str]) -> None:
         value = getattr(ctx.options, name) if choices and name in updated else None
         if value is not None and value not in (choices or ()):
             raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
-
-
-async def _move_to_loopback() -> None:
-    """mitmproxy has begun to listen before it loads a script: what stands open to every interface is closed again."""
-    servers = ctx.master.addons.get("proxyserver").servers
-    open_to_all = {
-        server.mode
-        for server in servers
-        # WireGuard is made for other machines, and lets in only whom its keys name.
-        if server.mode.custom_listen_host is None and not isinstance(server.mode, WireGuardMode)
-        if not all(is_loopback(address[0]) for address in server.listen_addrs)
-    }
-    if open_to_all:
-        modes = [server.mode for server in servers]
-        await servers.update([mode for mode in modes if mode not in open_to_all])
-        await servers.update(modes)
-    log.info("listening on loopback only; use --listen-host to change that.")
 
 
 addons = [Omniroute()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,3 +26,5 @@ class Core:
     clock: Clock = field(default_factory=Clock)
     store: Store = field(default_factory=MemoryStore)
     """Where every mechanism keeps its state; only in memory unless the addon gives it a file."""
+    warming: Callable[[], list[Awaitable[None]]] = list
+    """What a new request waits for before its first target is chosen: the state, as long as it is being read."""

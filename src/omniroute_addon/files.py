@@ -25,6 +25,7 @@ class Files:
     """None: the standard file, which need not exist."""
     rules: Path | None = None
     plugins: Path | None = None
+    state: Path | None = None
 
     @property
     def config_path(self) -> Path:
@@ -43,6 +44,13 @@ class Files:
         from omniroute_addon import places
 
         return self.plugins or places.default_plugins_dir()
+
+    @property
+    def state_path(self) -> Path:
+        """The file of what the proxy remembers."""
+        from omniroute_addon import places
+
+        return places.state_file(self.state)
 
     def sources(self) -> Sources:
         """Reads them, and notices changes."""

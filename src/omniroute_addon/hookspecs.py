@@ -63,7 +63,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def start(core: Core) -> None:
     """Take what you need from the core: settings, packs, clock, rules. Called once per load, before any request.
 
-    Everybody is asked. Called again, with the same `core`, after a configuration or pack reload; keep your state.
+    Everybody is asked. Called again, with the same `core`, after a configuration or pack reload, and when what the store
+    remembers from before a restart has been read (a moment after the first call); keep your state.
 
         @hookimpl
         def start(core):

@@ -72,6 +72,7 @@ class Identifier:
             targets=self._resolve(call, incoming, host, endpoint.auth or provider.auth),
             started_at=now,
             deadline_at=now + self._core.config.settings.deadline_ms / 1000,
+            permits=self._core.warming(),
         )
 
     def _resolve(self, call: ModelCall, incoming: Incoming, host: str, auth: Auth) -> tuple[Target, ...]:

@@ -46,7 +46,7 @@ class ModelLockoutSettings(Strict):
     )
     max_backoff_steps: int = setting(10, "Steps after which the lock stops growing (ML-27).", ge=0, le=20)
     use_exponential_backoff: bool = setting(True, "Each further failure doubles the lock (ML-27).")
-    persist: bool = setting(True, "Marks locks for used-up quotas as worth keeping (all state is in memory).")
+    persist: bool = setting(True, "Locks for used-up quotas and missing credits survive a restart of the proxy.")
 
     @model_validator(mode="before")
     @classmethod

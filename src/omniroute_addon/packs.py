@@ -200,10 +200,11 @@ def _rules(layers: Sequence[Sequence[PackSource]]) -> dict[str, tuple[RuleFile, 
         for source in layer:
             lists = RuleLists.model_construct(
                 phrases=source.lists.phrases,
+                timezone=source.lists.timezone,
                 restate=[r for r in source.lists.restate if r.id not in replaced],
                 classify=[r for r in source.lists.classify if r.id not in replaced],
             )
-            if lists.restate or lists.classify or lists.phrases:
+            if lists.restate or lists.classify or lists.phrases or lists.timezone:
                 rule_file = RuleFile(owner=source.owner, file=source.file, lists=lists, lines=source.lines)
                 files.setdefault(source.owner, []).append(rule_file)
         replaced |= {r.id for source in layer for r in (*source.lists.restate, *source.lists.classify)}

@@ -30,5 +30,11 @@ def default_plugins_dir() -> Path:
 
 
 def default_state_dir() -> Path:
-    """What must survive a restart; need not exist."""
+    """What must survive a restart: `~/.local/state/omniroute` on Linux; need not exist."""
     return platformdirs.user_state_path(_APP, appauthor=False)
+
+
+def state_file(named: Path | None = None) -> Path:
+    """The file of what the addon remembers; need not exist. A folder that somebody names gets one of the standard name."""
+    path = named or default_state_dir()
+    return path / "state.db" if named is None or path.is_dir() else path

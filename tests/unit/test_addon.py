@@ -102,10 +102,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 async def scene(folder: Path) -> AsyncIterator[Scene]:
     addon = Omniroute()
-    files = {"omniroute_config": folder / "omniroute.yaml", "omniroute_plugins": folder / "plugins"}
+    files = {
+        "omniroute_config": folder / "omniroute.yaml",
+        "omniroute_plugins": folder / "plugins",
+        "omniroute_state": folder / "state.db",
+    }
     with mitmproxy_with(addon, **files) as context:
         yield Scene(folder, addon, context)
-        addon.done()
+        await (addon.done() or asyncio.sleep(0))
     assert http_layers.HttpStream is MITMS_OWN
 
 
@@ -337,11 +341,19 @@ async def test_a_bad_edit_is_told_as_a_problem_and_not_as_a_reload(
     scene.addon._moves = False
     scene.begin()
     scene.addon.running()
+    await remembered(scene)
     (scene.folder / "omniroute.yaml").write_text("connections: [", encoding="utf-8")
     started = scene.folder / "plugins" / "started"
-    await turns(lambda: started.read_text() == "1 1 ")
+    await turns(lambda: started.read_text() == "1 1 1 ")
     await turns(lambda: "stays in force" in caplog.text)
     assert "were reloaded" not in caplog.text
+
+
+async def remembered(scene: Scene) -> None:
+    """Until the state's file was read, and the plugins heard of it."""
+    state = scene.addon._state
+    assert state is not None
+    await turns(lambda: not state.warming())
 
 
 class Polled:
@@ -365,6 +377,7 @@ async def test_a_fault_while_reloading_keeps_the_last_good_version_and_the_watch
     scene.addon._moves = False
     scene.begin()
     assert scene.addon._sources is not None
+    await remembered(scene)
     loaded = scene.addon._sources.load()
     sources: Any = Polled(OSError("disk"), None, loaded)
     scene.addon._sources = None
@@ -375,13 +388,14 @@ async def test_a_fault_while_reloading_keeps_the_last_good_version_and_the_watch
     await turns(lambda: not sources.answers)
     assert "could not reload configuration and packs; the last good version stays in force" in caplog.text
     started = scene.folder / "plugins" / "started"
-    await turns(lambda: started.read_text() == "1 1 ")
+    await turns(lambda: started.read_text() == "1 1 1 ")
 
 
 async def test_what_was_read_for_files_that_are_no_longer_meant_is_dropped(scene: Scene, quick: list[str]) -> None:
     scene.addon._moves = False
     scene.begin()
     assert scene.addon._sources is not None
+    await remembered(scene)
     loaded, other = scene.addon._sources.load(), Polled()
 
     def replaced_meanwhile() -> Any:
@@ -391,7 +405,7 @@ async def test_what_was_read_for_files_that_are_no_longer_meant_is_dropped(scene
     scene.addon._sources = Polled(replaced_meanwhile)  # type: ignore[assignment]
     scene.addon.running()
     await turns(lambda: other.looks > 1)
-    assert (scene.folder / "plugins" / "started").read_text() == "1 "
+    assert (scene.folder / "plugins" / "started").read_text() == "1 1 "
 
 
 class Servers:

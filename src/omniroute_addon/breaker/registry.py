@@ -66,13 +66,17 @@ class Breakers:
         self._told_at: dict[str, int] = {}
         self._parsed: dict[str, tuple[Value, Breaker]] = {}
         self._blocking: set[str] = set()
-        for provider, value in self._table.scan():
-            self._note(provider, value)
+        self.look_again()
         self.close = self._table.subscribe(self._note)
         """Listen to the store no longer."""
 
     def __repr__(self) -> str:
         return f"<Breakers blocking={sorted(self._blocking)}>"
+
+    def look_again(self) -> None:
+        """Take note of what the store has read since from before a restart."""
+        for provider, value in self._table.scan():
+            self._note(provider, value)
 
     # ------------------------------------------------------------ reading
 

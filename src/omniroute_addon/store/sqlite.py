@@ -21,8 +21,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from omniroute_addon.clock import Clock
 from omniroute_addon.errors import OmnirouteError
@@ -31,7 +32,10 @@ from . import Value
 from .faults import is_ruined, is_transient, sentence
 from .journal import Entry
 from .memory import Batch, MemoryStore
-from .state_file import Connect, StateFile, Stored, connect
+from .stored import Stored
+
+if TYPE_CHECKING:
+    from .state_file import Connect, StateFile
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +44,9 @@ _PATIENCE_S = 10.0
 
 
 class SqliteStore(MemoryStore):
-    """`Store` that survives a restart. Reading the file is the only thing the constructor waits for."""
+    """`Store` that survives a restart. Before `open` it is a `MemoryStore` that has something to write later."""
+
+    _file: StateFile  # the worker thread's own
 
     def __init__(
         self,
@@ -49,14 +55,20 @@ class SqliteStore(MemoryStore):
         clock: Clock | None = None,
         delay_s: float = 0.5,
         retry_s: float = 5.0,
-        connect: Connect = connect,
+        connect: Connect | None = None,
+        on_look: Callable[[], None] = lambda: None,
     ) -> None:
-        """`delay_s`: longest time that a change waits for others to be written with. Never raises for the file's sake."""
+        """`delay_s`: longest time that a change waits for others to be written with. Never raises for the file's sake.
+
+        `on_look` is called in the worker thread after the first look at the file, and again when one that was unreadable
+        then has been read. Who keeps something derived from a table looks at it anew: listeners are not told.
+        """
         super().__init__(clock=clock)
         self.path = path
-        self._file = StateFile(path, clock=self._clock, connect=connect)
+        self._connect = connect
         self._delay_s = delay_s
         self._retry_s = retry_s
+        self._on_look = on_look
         self._pending: Batch = {}
         self._read = False  # the file, once
         self._stored = Stored()  # what no table or journal has asked for yet
@@ -65,10 +77,17 @@ class SqliteStore(MemoryStore):
         self._wake = threading.Condition(self._lock)
         self._asked = self._served = 0  # flushes
         self._closing = False
-        ready = threading.Event()
-        self._worker = threading.Thread(target=self._work, args=(ready,), name="omniroute-store", daemon=True)
-        self._worker.start()
-        ready.wait(_PATIENCE_S)
+        self._looked = threading.Event()
+        self._worker = threading.Thread(target=self._work, name="omniroute-store", daemon=True)
+
+    def open(self) -> None:
+        """Start to read and write, in a thread of its own; returns at once. Once it is open, nothing happens."""
+        if self._worker.ident is None:
+            self._worker.start()
+
+    def wait(self, seconds: float = _PATIENCE_S) -> bool:
+        """Wait until the file was read, or could not be; False when it takes longer. Blocks."""
+        return self._looked.wait(seconds)
 
     def __repr__(self) -> str:
         counts = f"tables={len(self._tables)} pending={len(self._pending)}"
@@ -84,13 +103,14 @@ class SqliteStore(MemoryStore):
             mine = self._asked
             self._wake.notify_all()
             self._wake.wait_for(lambda: self._served >= mine or not self._worker.is_alive())
-            return not self._trouble and not self._closing
+            return self._looked.is_set() and not self._trouble and not self._closing
 
     def close(self) -> None:
         with self._wake:
             self._closing = True
             self._wake.notify_all()
-        self._worker.join(_PATIENCE_S)
+        if self._worker.ident is not None:
+            self._worker.join(_PATIENCE_S)
 
     # ---------------------------------------------------------------- memory's hooks, under the lock
 
@@ -113,13 +133,20 @@ class SqliteStore(MemoryStore):
 
     # ---------------------------------------------------------------- the worker thread
 
-    def _work(self, ready: threading.Event) -> None:
+    def _work(self) -> None:
+        from .state_file import StateFile, connect  # takes 70 ms, which nobody's start need wait for
+
+        self._file = StateFile(self.path, clock=self._clock, connect=self._connect or connect)
         self._attempt()
-        ready.set()
+        self._looked.set()
+        self._on_look()
         closing = False
         while not closing:
             serving, closing = self._wait()
+            unread = not self._read
             self._attempt()
+            if unread and self._read:
+                self._on_look()
             with self._wake:
                 self._served = serving
                 self._wake.notify_all()
@@ -152,7 +179,7 @@ class SqliteStore(MemoryStore):
                 self._file.close()
             self._troubled(sentence(self.path, error))
         except Exception as error:  # a worker that dies would remember nothing from then on, in silence
-            log.exception("state could not be written")
+            log.warning("state could not be written", exc_info=True)
             self._file.close()
             self._troubled(f"{self.path} could not be written ({type(error).__name__}). State is kept in memory only.")
         else:
@@ -196,7 +223,7 @@ class SqliteStore(MemoryStore):
     def _start_anew(self) -> None:
         aside = self._file.set_aside()
         if aside:
-            log.error("%s was corrupt and was set aside as %s; a new file starts from memory", self.path, aside.name)
+            log.warning("%s was corrupt and was set aside as %s; a new file starts from memory", self.path, aside.name)
         self._write()
 
     def _everything(self) -> Batch:
@@ -211,10 +238,18 @@ class SqliteStore(MemoryStore):
         self._trouble = text
         if text not in self._logged:
             self._logged.add(text)
-            log.error("%s", text)
+            log.warning("%s", text)  # no error: mitmproxy would end a start that logs one
 
     def _recovered(self) -> None:
         if self._trouble:
             log.warning("%s is written again, with everything that happened meanwhile", self.path)
         self._trouble = ""
         self._logged.clear()
+
+
+def opened(path: Path, **more: Any) -> SqliteStore:
+    """A store (arguments as of `SqliteStore`) whose file was read, or could not be. Blocks: for tests and commands."""
+    store = SqliteStore(path, **more)
+    store.open()
+    store.wait()
+    return store

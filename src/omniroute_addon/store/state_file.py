@@ -14,7 +14,6 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,11 +21,11 @@ from sqlite_utils import Database
 
 from omniroute_addon.clock import Clock
 
-from . import Value
 from .faults import NewerStateFile
 from .journal import Entry
 from .memory import Batch
 from .migrations import migrations, unknown_steps
+from .stored import Stored
 from .values import decoded, encoded
 
 log = logging.getLogger(__name__)
@@ -45,14 +44,6 @@ def connect(path: Path) -> sqlite3.Connection:
     """A connection without implicit transactions to an existing file."""
     address = f"{path.absolute().as_uri()}?mode=rw"
     return sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)
-
-
-@dataclass(slots=True)
-class Stored:
-    """What a file holds: values by table and key, entries by journal, oldest first."""
-
-    values: dict[str, dict[str, Value]] = field(default_factory=dict)
-    entries: dict[str, list[tuple[str, Entry]]] = field(default_factory=dict)
 
 
 class StateFile:

@@ -147,7 +147,7 @@ def write_config(folder: Path, config: Config | None) -> dict[str, Any]:
         "omniroute_config": str(folder / "omniroute.yaml"),
         "omniroute_rules": str(folder / "rules"),
         "omniroute_plugins": str(folder / "plugins"),
-        "omniroute_state": str(folder / "state"),
+        "omniroute_state": str(folder / "state" / "state.db"),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, tzinfo
 from typing import Final
 
 from omniroute_addon.model import Answer, Kind, Restatement, RetryAfter, RuleRef, Verdict
@@ -31,12 +32,18 @@ def status_for(kind: Kind) -> int:
 
 
 def build_verdict(
-    answer: Answer, seen: AnswerView, rule: Rule[ClassifyRule] | None, restatement: Restatement | None, now: float
+    answer: Answer,
+    seen: AnswerView,
+    rule: Rule[ClassifyRule] | None,
+    restatement: Restatement | None,
+    now: float,
+    zone: tzinfo = UTC,
 ) -> Verdict:
+    """`zone` is the provider's: of the times that its sentences state without one."""
     written = rule.written if rule else ClassifyRule.model_construct(id="no-rule", when=[], kind=_fallback(seen.status))
     kind = kind_of(written)
     row = BY_KIND[kind]
-    retry_after = None if kind in _NEVER_WAITS else _wait(answer, now)
+    retry_after = None if kind in _NEVER_WAITS else _wait(answer, now, zone)
     if restatement is not None and retry_after is not None:
         restatement = _with_wait(restatement, retry_after)
     return Verdict(
@@ -61,9 +68,9 @@ def _either(said: bool | None, default: bool) -> bool:
     return default if said is None else said
 
 
-def _wait(answer: Answer, now: float) -> RetryAfter | None:
+def _wait(answer: Answer, now: float, zone: tzinfo) -> RetryAfter | None:
     try:
-        return find_retry_after(answer, now=now)
+        return find_retry_after(answer, now=now, zone=zone)
     except Exception:  # a hostile time must not cost the verdict
         log.exception("the time to wait could not be read")
         return None

@@ -93,6 +93,12 @@ def parse_instant(text: str, *, base: float) -> float | None:
     return parse_http_date(text)
 
 
+def parse_zone(text: str) -> tzinfo | None:
+    """The zone that a text names and nothing else: `+08:00`, `UTC`, `Asia/Shanghai`; None for an unknown one."""
+    named = _ZONE.fullmatch(text.strip()) if len(text) <= 64 else None
+    return _zone(named) if named else None
+
+
 def match_instant(text: str, at: int, *, base: float, zone: tzinfo = UTC) -> tuple[float, int] | None:
     """The point in time that begins exactly at `at`: (epoch seconds, end), or None.
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from typing import Final, Literal, Protocol, Self
 
 from omniroute_addon.model import Answer, Category, Kind, Restatement, RuleRef, Verdict
 
 from .answer_view import AnswerView, view
 from .build_verdict import build_verdict, kind_of, status_for, verdict_by_status
+from .instants import parse_zone
 from .rules import Rule, candidates, compile_operator_rule, compile_rule
 from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
 from .text_match import Written
@@ -62,18 +64,20 @@ class RuleTrace:
 class RuleBook:
     """All rules, compiled. Immutable after `build`; shared by all requests."""
 
-    __slots__ = ("_categories", "_classify", "_indexed", "_restate", "problems", "rules")
+    __slots__ = ("_categories", "_classify", "_indexed", "_restate", "_zones", "problems", "rules")
 
     def __init__(
         self,
         restate: Mapping[str, tuple[Rule[RestateRule], ...]],
         classify: Mapping[str, tuple[Rule[ClassifyRule], ...]],
         categories: Mapping[str, Category],
+        zones: Mapping[str, tzinfo],
         problems: tuple[str, ...],
     ) -> None:
         self._restate = restate
         self._classify = classify
         self._categories = categories
+        self._zones = zones
         self._indexed: dict[tuple[str, str, int, bool], tuple[Rule[ClassifyRule], ...]] = {}
         self.problems = problems
         """Rules that were left out, one sentence each with its place; the others are in force."""
@@ -107,6 +111,12 @@ class RuleBook:
                 first += _compiled(source.lists.restate, source, named, seen, problems)
                 second += _compiled(source.lists.classify, source, named, seen, problems)
             restate[owner.lower()], classify[owner.lower()] = tuple(first), tuple(second)
+        zones = {
+            owner.lower(): zone
+            for owner, sources in files.items()
+            for source in reversed(sources)  # the user's file comes first and has the last word
+            if source.lists.timezone and (zone := parse_zone(source.lists.timezone))
+        }
         own = operator or {}
         if (count := sum(len(rules) for rules in own.values())) > MAX_OPERATOR_RULES:
             problems.append(
@@ -119,7 +129,7 @@ class RuleBook:
             classify[f"operator:{name}"] = tuple(
                 compile_operator_rule(rule, provider=name, number=number) for number, rule in enumerate(rules, 1)
             )
-        return cls(restate, classify, categories or {}, tuple(problems))
+        return cls(restate, classify, categories or {}, zones, tuple(problems))
 
     def restate(self, answer: Answer, *, provider: str | None, dialect: str | None) -> Restatement | None:
         """The true status of an answer whose status lies, or None (`SR-1` to `SR-30`). Never raises (`SR-7`)."""
@@ -207,7 +217,8 @@ class RuleBook:
     def _classified(self, answer: Answer, seen: AnswerView, restatement: Restatement | None, now: float) -> Verdict:
         if restatement is not None and restatement.rule != INSIDE_SUCCESS:
             seen = seen.with_status(restatement.status)
-        return build_verdict(answer, seen, self._deciding(seen, None), restatement, now)
+        zone = self._zones.get(seen.provider, UTC)
+        return build_verdict(answer, seen, self._deciding(seen, None), restatement, now, zone)
 
     def _kind_of(self, seen: AnswerView) -> Kind:
         rule = self._deciding(seen, None)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from datetime import UTC, tzinfo
 
 from omniroute_addon.model import Answer, RetryAfter
 
@@ -31,8 +32,10 @@ _LIMIT_STATUSES = frozenset({402, 403, 408, 409, 420, 425, 429, 430, 498, 503, 5
 """Statuses that a bucket can be the cause of. On any other failure the reset headers are bookkeeping, not a reason."""
 
 
-def find_retry_after(answer: Answer, *, now: float) -> RetryAfter | None:
+def find_retry_after(answer: Answer, *, now: float, zone: tzinfo = UTC) -> RetryAfter | None:
     """The wait that `answer` states, or None. `now`: epoch seconds, used only where the answer has no `date` header.
+
+    `zone`: of the times that a sentence states without one, where the provider is known to mean its own.
 
     Never raises, whatever the answer holds. A successful answer states nothing, whatever its text talks about (`A11`).
     """
@@ -44,7 +47,7 @@ def find_retry_after(answer: Answer, *, now: float) -> RetryAfter | None:
     headers = {name.lower(): value for name, value in answer.headers.items()}
     date = parse_http_date(headers.get("date", ""))
     base = now if date is None else date
-    for origin, stated in _candidates(answer, headers, documents, base):
+    for origin, stated in _candidates(answer, headers, documents, base, zone):
         seconds = stated.wait(base)
         if math.isfinite(seconds) and seconds > 0:
             return RetryAfter(
@@ -56,7 +59,7 @@ def find_retry_after(answer: Answer, *, now: float) -> RetryAfter | None:
 
 
 def _candidates(
-    answer: Answer, headers: Mapping[str, str], documents: tuple[object, ...], base: float
+    answer: Answer, headers: Mapping[str, str], documents: tuple[object, ...], base: float, zone: tzinfo
 ) -> Iterator[tuple[str, Stated]]:
     """(`header`, `body` or `text`; stated time), best first."""
     for name in ("retry-after-ms", "x-ms-retry-after-ms", "retry-after", "x-retry-after"):
@@ -68,5 +71,5 @@ def _candidates(
         for stated in find_in_fields(document, base=base):
             yield "body", stated
     for words in own_words(answer, documents):
-        if phrase := find_wait_phrase(words, base=base):
+        if phrase := find_wait_phrase(words, base=base, zone=zone):
             yield "text", Stated(source=phrase.quote, seconds=phrase.seconds, at=phrase.at)

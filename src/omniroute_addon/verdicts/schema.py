@@ -22,7 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from omniroute_addon.model import Category, DialectName, Kind, Phase, Repair, Scope
 
-from .schema_values import Codes, Names, Phrases, Reason, Seconds, Statuses, as_list, parse_statuses
+from .schema_values import Codes, Names, Phrases, Reason, Seconds, Statuses, Zone, as_list, parse_statuses
 
 
 class _Strict(BaseModel):
@@ -273,6 +273,8 @@ class RuleLists(_Strict):
 
     phrases: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], Phrases] = Field(default_factory=dict)
     """Named phrase lists, used as `text: $NAME`. Those of `_generic.yaml` may be used everywhere."""
+    timezone: Zone | None = None
+    """Zone of the times that this provider's sentences state without one: `+08:00`, `Asia/Shanghai`; else UTC."""
     restate: list[RestateRule] = Field(default_factory=list)
     """Rules that correct a status that lies, the first that fits."""
     classify: list[ClassifyRule] = Field(default_factory=list)

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from .instants import parse_zone
+
 Reason = Literal[
     "quota_exhausted",
     "rate_limit_exceeded",
@@ -101,6 +103,16 @@ Names = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str
 def _as_names(value: object) -> object:
     items = value if isinstance(value, list) else [value]
     return [str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in items]
+
+
+def _check_zone(name: str) -> str:
+    if parse_zone(name) is None:
+        raise ValueError(f"unknown time zone {name!r}; write an offset such as +08:00 or a name such as Asia/Shanghai")
+    return name
+
+
+Zone = Annotated[str, AfterValidator(_check_zone)]
+"""An offset (`+08:00`) or the name of a zone (`Asia/Shanghai`)."""
 
 
 Codes = Annotated[

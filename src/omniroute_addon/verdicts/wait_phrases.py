@@ -110,13 +110,17 @@ _WORTH_READING = re.compile(
 _BARE_NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,15})?")
 
 
-def find_wait_phrase(text: str, *, base: float) -> WaitPhrase | None:
-    """The first sentence of `text` that says when to try again; `base` is when it was said (epoch seconds)."""
+def find_wait_phrase(text: str, *, base: float, zone: tzinfo = UTC) -> WaitPhrase | None:
+    """The first sentence of `text` that says when to try again; `base` is when it was said (epoch seconds).
+
+    A time without a zone is of `zone`; in a sentence in Chinese it is Beijing's.
+    """
     text = text[:_MOST_CHARACTERS]
     if not _WORTH_READING.search(text):
         return None
-    # A sentence in Chinese is written for one time zone; any other text without a zone is read as UTC.
-    zone = CHINA if _CJK.search(text) else UTC
+    # A sentence in Chinese is written for one time zone; any other says it by who wrote it, or is read as UTC.
+    if _CJK.search(text):
+        zone = CHINA
     for anchor in islice(_ANCHOR.finditer(text), _MOST_TRIES):
         start = _FILLER.match(text, anchor.end())
         at = start.end() if start else anchor.end()

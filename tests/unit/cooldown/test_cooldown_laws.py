@@ -18,7 +18,7 @@ from omniroute_addon.core import Core
 from omniroute_addon.model import ResetOrder, RetryAfter, RuleRef
 from omniroute_addon.settings import Settings
 from omniroute_addon.store.memory import MemoryStore
-from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.store.sqlite import opened
 from omniroute_addon.testing.calls import (
     make_answer,
     make_attempt,
@@ -192,12 +192,12 @@ class KeptCooldown(Cooldown):
 
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "state.db"
-        self.store = SqliteStore(self.path)
+        self.store = opened(self.path)
 
     @rule()
     def the_proxy_ends_and_starts(self) -> None:
         self.store.close()
-        self.store = SqliteStore(self.path)
+        self.store = opened(self.path)
         self.restart()
 
     def teardown(self) -> None:

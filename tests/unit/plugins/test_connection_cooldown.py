@@ -17,7 +17,7 @@ from omniroute_addon.model import Kind, ResetOrder, RetryAfter, RuleRef, Story, 
 from omniroute_addon.settings import Settings
 from omniroute_addon.store import Store
 from omniroute_addon.store.memory import MemoryStore
-from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.store.sqlite import opened
 from omniroute_addon.testing.calls import (
     make_answer,
     make_attempt,
@@ -394,13 +394,13 @@ def test_an_expired_api_key_waits_for_a_person() -> None:
 
 def test_everything_survives_a_restart(tmp_path: Path) -> None:
     """CC-1, CC-55"""
-    store = SqliteStore(tmp_path / "state.db")
+    store = opened(tmp_path / "state.db")
     proxy = Proxy(store=store)
     proxy.fail(wait_s=500, message="slow down")
     proxy.fail("credits_exhausted", to=B, terminal=True, status=402)
     before = [proxy.rest(A), proxy.rest(B)]
     store.close()
-    store = SqliteStore(tmp_path / "state.db")
+    store = opened(tmp_path / "state.db")
     again = Proxy(store=store)
     assert [again.rest(A), again.rest(B)] == before
     assert again.excluded(A, B) == [("a", "connection_cooldown", 500.0), ("b", "connection_terminal", None)]

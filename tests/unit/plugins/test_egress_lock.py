@@ -19,7 +19,7 @@ from omniroute_addon.model import ResetOrder, RetryAfter, Target
 from omniroute_addon.settings import Settings, resolve_settings
 from omniroute_addon.store import Store
 from omniroute_addon.store.memory import MemoryStore
-from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.store.sqlite import opened
 from omniroute_addon.testing.calls import (
     make_answer,
     make_attempt,
@@ -314,7 +314,7 @@ def test_one_line_tells_of_each_firing_without_the_proxys_credentials(caplog: py
 def test_a_disk_that_fails_costs_nothing(tmp_path: Path) -> None:
     """EL-28, edge case 11: the store never raises because of a disk, and memory is right"""
     (tmp_path / "file").write_text("no folder")
-    proxy = Proxy(store=SqliteStore(tmp_path / "file" / "state.db"))
+    proxy = Proxy(store=opened(tmp_path / "file" / "state.db"))
     proxy.seen(A, B)
     proxy.fail(wait_s=50)
     assert proxy.core.store.trouble

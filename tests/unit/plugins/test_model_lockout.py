@@ -16,7 +16,7 @@ from omniroute_addon.model_lockout.book import LockBook, Place
 from omniroute_addon.settings import Settings
 from omniroute_addon.store import Store
 from omniroute_addon.store.memory import MemoryStore
-from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.store.sqlite import opened
 from omniroute_addon.testing.calls import (
     make_answer,
     make_attempt,
@@ -391,25 +391,25 @@ def test_a_success_by_another_path_with_the_same_key_counts() -> None:
 
 def test_which_locks_survive_a_restart(tmp_path: Path) -> None:
     """ML-47, edge case 15, decided per reason: what a quota or an empty purse says"""
-    store = SqliteStore(tmp_path / "state.db")
+    store = opened(tmp_path / "state.db")
     proxy = Proxy(store=store)
     proxy.fail(target("q", provider="gemini"), "quota_exhausted", wait_s=9000)
     proxy.fail(target("c", provider="gemini"), "credits_exhausted", status=402, terminal=True, rule="payment-required")
     proxy.fail(target("r", provider="gemini"), wait_s=9000)
     proxy.fail(target("f", provider="gemini"), "forbidden", status=403, wait_s=9000)
     store.close()
-    store = SqliteStore(tmp_path / "state.db")
+    store = opened(tmp_path / "state.db")
     again = Proxy(store=store)
     assert sorted(i["model"] for i in again.shown) == ["c", "q"]
     assert again.locked(target("q", provider="gemini")) == ["q"]
     again.at(1)
     again.succeed(target("q", provider="gemini"))
     store.close()
-    store = SqliteStore(tmp_path / "state.db")
+    store = opened(tmp_path / "state.db")
     assert [i["model"] for i in Proxy(store=store).shown] == ["c"]
     assert Proxy(store=store, persist=False).core.store.table("model_lockout_kept").get("x") is None
     store.close()
-    store = SqliteStore(tmp_path / "state.db")
+    store = opened(tmp_path / "state.db")
     assert Proxy(store=store).shown == []
     store.close()
 

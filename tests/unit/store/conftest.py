@@ -10,7 +10,7 @@ import pytest
 
 from omniroute_addon.store import Store
 from omniroute_addon.store.memory import MemoryStore
-from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.store.sqlite import SqliteStore, opened
 from omniroute_addon.store.state_file import connect
 from omniroute_addon.testing.clock import ManualClock
 
@@ -37,17 +37,17 @@ def impatient(path: Path) -> sqlite3.Connection:
 @pytest.fixture
 def open_store(path: Path, clock: ManualClock) -> Iterator[Open]:
     """A SqliteStore on the test's file; it writes on `flush` and `close` only, unless the test says otherwise."""
-    opened: list[SqliteStore] = []
+    made: list[SqliteStore] = []
 
     def make(**more: object) -> SqliteStore:
-        store = SqliteStore(
+        store = opened(
             **{"path": path, "clock": clock.clock, "delay_s": 3600, "retry_s": 3600, "connect": impatient, **more}  # type: ignore[arg-type]
         )
-        opened.append(store)
+        made.append(store)
         return store
 
     yield make
-    for store in opened:
+    for store in made:
         store.close()
 
 

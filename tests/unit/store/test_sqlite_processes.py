@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.store.sqlite import opened
 
 PROXY = """
 import sys, time
 from pathlib import Path
-from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.store.sqlite import opened
 
 path, who, rounds, delay_s = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
-store = SqliteStore(path, delay_s=delay_s)
+store = opened(path, delay_s=delay_s)
 learned, settings = store.table("learned", keep=True), store.table("settings", keep=True)
 settings.update(who, lambda old: {"made": "by a person"})
 assert store.flush(), store.trouble
@@ -60,7 +60,7 @@ def test_kill_9_loses_at_most_the_last_second_and_never_a_setting(path: Path) ->
     proxy.wait()
     proxy.stderr.close()  # type: ignore[union-attr]
 
-    store = SqliteStore(path)
+    store = opened(path)
     assert store.table("settings", keep=True).get("a") == {"made": "by a person"}
     learned = store.table("learned", keep=True)
     left, right = learned.get("a/left"), learned.get("a/right")
@@ -79,7 +79,7 @@ def test_several_proxies_on_one_file(path: Path) -> None:
     with closing(sqlite3.connect(path)) as found:
         assert found.execute("pragma integrity_check").fetchone() == ("ok",)
         assert found.execute("select count(*) from _sqlite_migrations").fetchone() == (2,)
-    store = SqliteStore(path)
+    store = opened(path)
     learned = dict(store.table("learned", keep=True).scan())
     store.close()
     assert learned.pop("shared")["n"] == 300

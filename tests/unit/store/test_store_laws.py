@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from omniroute_addon.store.journal import MemoryJournal
 from omniroute_addon.store.memory import MemoryTable
-from omniroute_addon.store.sqlite import SqliteStore
+from omniroute_addon.store.sqlite import opened
 from omniroute_addon.store.values import decoded
 from omniroute_addon.testing.clock import ManualClock
 
@@ -80,7 +80,7 @@ class Disk(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.memory, self.log, self.changed = {}, {}, set()
-        self.store = SqliteStore(self.path, clock=self.clock.clock, delay_s=3600, retry_s=3600, connect=self.connect)
+        self.store = opened(self.path, clock=self.clock.clock, delay_s=3600, retry_s=3600, connect=self.connect)
         if not self.fault:
             self.take_over()
         for name in ("cooldown", "lockout"):
