@@ -170,7 +170,16 @@ def after_try(rest: Rest, now: float) -> Rest:
 
 
 def cooled(
-    rest: Rest, *, until: float, error: str, error_type: str, cause: str, rule: str, hint: str, label: str, now: float
+    rest: Rest,
+    *,
+    until: float,
+    error: str,
+    error_type: str,
+    cause: str,
+    label: str,
+    now: float,
+    rule: str = "",
+    hint: str = "",
 ) -> Rest:
     """Cooled for somebody else's failure (`EL-22` to `EL-25`): nobody who rests already or is out, and no level."""
     if rest.terminal or now < rest.until or until <= now:

@@ -147,7 +147,7 @@ def test_a_reset_closes_and_makes_probes_meaningless() -> None:
     breakers = opened()
     fail(breakers, 3, "openai")
     running = probe(breakers, "h", T0 + HOLD)
-    assert breakers.reset(T0 + HOLD) == 2
+    assert breakers.reset(T0 + HOLD) == ["glm", "openai"]
     for _ in range(2):
         breakers.failed("glm", Failure(connection="x"), T0 + HOLD + 1, running)
     glm = breakers.read("glm", T0 + HOLD + 1)
