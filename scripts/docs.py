@@ -116,7 +116,7 @@ def settings() -> str:
 
 
 def options() -> str:
-    from omniroute_addon.addon import OPTIONS
+    from omniroute_addon.options import OPTIONS
 
     return table(
         ("option", "default", "meaning"),
@@ -186,6 +186,21 @@ def codes() -> str:
     return table(("code", "sentence"), ((code(name), sentence) for name, sentence in CODES.items()))
 
 
+# ---------------------------------------------------------------- management API
+
+
+def api_routes() -> str:
+    from omniroute_addon.api.routes import ROUTES
+
+    return table(("route", "what"), ((code(f"{method} {path}"), text) for method, path, _, text in ROUTES))
+
+
+def api_errors() -> str:
+    from omniroute_addon.api.refusals import CODES
+
+    return table(("code", "meaning"), ((code(name), text) for name, text in CODES.items()))
+
+
 # ---------------------------------------------------------------- circuit breaker
 
 
@@ -206,6 +221,8 @@ def breaker_table() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "api-errors": api_errors,
+    "api-routes": api_routes,
     "breaker-diagram": breaker_diagram,
     "breaker-table": breaker_table,
     "codes": codes,

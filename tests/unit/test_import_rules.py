@@ -40,7 +40,7 @@ IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subpro
 
 USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "stream/")
 """Public API included; `testing/` and `cli/` take what they need."""
-PUBLIC_PLACES = ("mitmproxy.proxy.mode_specs", "mitmproxy.addonmanager.Loader")
+PUBLIC_PLACES = ("mitmproxy.proxy.mode_specs", "mitmproxy.proxy.server_hooks", "mitmproxy.addonmanager.Loader")
 """Part of what mitmproxy documents for addons, wherever it lies."""
 USERS_OF_ITS_INTERNALS = ("dispatch.py", "stream/")
 TOOLS = ("testing/", "cli/")

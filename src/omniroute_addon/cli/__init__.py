@@ -14,9 +14,11 @@ from .check import check
 from .path import path
 from .plugins import plugins
 from .providers import providers
+from .reset import reset
 from .rules import rules
 from .run import run
 from .schema import schema
+from .status import status
 
 
 class Refused(click.ClickException):
@@ -44,7 +46,7 @@ def cli() -> None:
     logging.getLogger("omniroute_addon").addHandler(logging.NullHandler())
 
 
-for command in (run, path, check, providers, rules, plugins, schema):
+for command in (run, status, reset, path, check, providers, rules, plugins, schema):
     cli.add_command(command)
 
 
