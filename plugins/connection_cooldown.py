@@ -32,6 +32,7 @@ from omniroute_addon.cooldown.steps import (
     after_try,
     failure_of,
     next_try_at,
+    wait_counts,
 )
 from omniroute_addon.core import Core
 from omniroute_addon.failure_effects import Effects, effects_of
@@ -276,9 +277,9 @@ class ConnectionCooldown:
             log.info("connection changed: connection=%s state=%r", connection, after)
 
     def _tell_of_ignored_hint(self, story: Story, connection: Connection) -> None:
-        wait = story.verdict.retry_after
-        key = connection_key(connection)
-        if wait and key not in self._hints_told and not self._policy(connection).hints and not connection.own:
+        wait, key = story.verdict.retry_after, connection_key(connection)
+        ignored = wait and not wait_counts(story.verdict, self._policy(connection))
+        if wait and ignored and key not in self._hints_told and not connection.own:
             self._hints_told.add(key)
             log.info(
                 "the upstream's wait is not used for this class: connection=%s wait=%.0fs", connection.id, wait.seconds

@@ -180,6 +180,12 @@ def route_fields() -> str:
     return _fields(RouteFile)
 
 
+def agent_fields() -> str:
+    from omniroute_addon.config_schema import AgentFile
+
+    return _fields(AgentFile)
+
+
 def codes() -> str:
     from omniroute_addon.final_answer import CODES
 
@@ -221,6 +227,7 @@ def breaker_table() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "agent-fields": agent_fields,
     "api-errors": api_errors,
     "api-routes": api_routes,
     "breaker-diagram": breaker_diagram,

@@ -12,7 +12,7 @@ from .tables import code, table
 
 def _shape(hint: Any) -> str:
     """What may be written for a rule's field, in few words."""
-    from omniroute_addon.verdicts import schema, schema_values
+    from omniroute_addon.verdicts import daily_time, schema, schema_values
 
     named = {
         schema.Conditions: "conditions",
@@ -21,6 +21,7 @@ def _shape(hint: Any) -> str:
         schema_values.Phrases: "phrase or list",
         schema_values.Seconds: "seconds, `500ms`, `60s`, `5m`, `6h`, `30d`",
         schema_values.Statuses: "status or list",
+        daily_time.TimeOfDay: '`"00:00"`, `"00:00 UTC"`, `"16:00 Asia/Shanghai"`',
         schema_values.Reason: "[reason](reasons.md#reasons)",
         Kind: "[kind](reasons.md#kinds-what-an-answer-means)",
         Scope: "[scope](reasons.md#scopes-whom-it-says-something-about)",

@@ -13,6 +13,7 @@ from pathlib import Path
 from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
 from mitmproxy.http import HTTPFlow, Response
+from mitmproxy.proxy.layers.modes import Socks5AuthData
 from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import ClientHelloData
@@ -22,6 +23,7 @@ from . import dispatch
 from .api.server import Control, port_of, refuse_detour
 from .core import Core
 from .engine import Engine
+from .entrance import Entrance
 from .errors import NotAdmitted, UnsupportedMitmproxy
 from .files import Files
 from .loopback import move_to_loopback
@@ -207,14 +209,27 @@ class Omniroute:
         if not any(self.engine.decrypts(name, port) for name in names):
             data.ignore_connection = True
 
+    def http_connect(self, flow: HTTPFlow) -> None:
+        """The proxy user of a CONNECT names the agent."""
+        if self.engine is not None and self._uninstall is not None:
+            Entrance(self.engine).connect(flow)
+
+    def socks5_auth(self, data: Socks5AuthData) -> None:
+        """Whom mitmproxy's `proxyauth` let in (without that option it asks no SOCKS client)."""
+        if self.engine is not None and self._uninstall is not None and data.valid:
+            data.valid = Entrance(self.engine).login(data.client_conn, data.username, data.password)
+
     def requestheaders(self, flow: HTTPFlow) -> None:
         """A model call is read whole, whatever another addon says: it may have to be sent again."""
         request, engine = flow.request, self.engine
         if self._control is not None and self._control.is_here(request.host, request.port):
             flow.response = refuse_detour(request.headers, Response.make)
             return
+        if engine is None or self._uninstall is None:
+            return
+        Entrance(engine).request(flow)
         password = "proxyauth" in flow.metadata
-        if engine is None or self._uninstall is None or not (request.stream or password):
+        if not (request.stream or password):
             return
         if engine.is_ours(request.method, meant_host(flow), request.port, request.path):
             request.stream = False

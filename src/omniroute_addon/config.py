@@ -12,8 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from .agents import token_hash
 from .base_url import door_url
-from .config_schema import ConfigFile, ConnectionFile
+from .config_schema import AgentFile, ConfigFile, ConnectionFile
 from .input_problems import validate, value_at
 from .model import Connection, ModelCall, Provider, Secret, Target
 from .nearest import shown, unknown
@@ -35,6 +36,8 @@ class Config:
     connections: tuple[Connection, ...] = ()
     """In the order of the file, without those whose credential cannot be resolved."""
     routes: tuple[Route, ...] = ()
+    agents: Mapping[str, bytes | None] = field(default_factory=dict, repr=False)
+    """Agent's name -> SHA-256 of its token; None where that cannot be looked up, and nobody can be this agent."""
     settings: Settings = field(default_factory=Settings)
     operator_rules: Mapping[str, tuple[OperatorRule, ...]] = field(default_factory=dict)
     """Provider id -> rules that are tried before all others (`FC-60`)."""
@@ -53,6 +56,16 @@ class Config:
             providers=packs.providers,
             own_credential=self.settings.own_credential,
             provided=self.provided,
+        )
+
+    def has_alternatives(self, call: ModelCall, packs: Packs) -> bool:
+        """Some configured connection may serve a call at this door, whatever its model will be."""
+        named = {id_ for r in self.routes if r.provider in ("*", call.provider) for id_ in r.connections}
+        return any(
+            (c.provider == call.provider or c.id in named)
+            and (provider := packs.providers.get(c.provider)) is not None
+            and provider.endpoint(call.dialect) is not None
+            for c in self.connections
         )
 
 
@@ -92,7 +105,16 @@ def read_config(raw: bytes, *, file: str, packs: Packs, vault: Vault) -> ConfigR
             warnings.append(f"{place}: connection '{entry.id}' is left out: {fault}")
         else:
             connections.append(_connection(entry, secret))
+    agents: dict[str, bytes | None] = {}
+    for index, agent in enumerate(written.agents):
+        place = document.place(("agents", index, "token"))
+        agents[agent.name], fault, warning = _proof(agent, vault, files)
+        if warning:
+            warnings.append(f"{place}: {warning}")
+        if fault:
+            warnings.append(f"{place}: agent '{agent.name}' cannot log in: {fault}")
     config = Config(
+        agents=MappingProxyType(agents),
         connections=tuple(connections),
         routes=tuple(
             Route(provider=r.provider, model=r.model, connections=tuple(r.connections)) for r in written.routes
@@ -110,6 +132,21 @@ def config_without_file(environ: Mapping[str, str]) -> ConfigReading:
     settings, sources, warnings = resolve_settings(None, environ, {})
     config = Config(settings=settings, sources=MappingProxyType(dict(sources)))
     return ConfigReading(config=config, warnings=tuple(warnings))
+
+
+def _proof(agent: AgentFile, vault: Vault, files: list[Path]) -> tuple[bytes | None, str, str]:
+    """The hash of an agent's token, why there is none, and a warning."""
+    if agent.token.startswith("sha256:"):
+        return bytes.fromhex(agent.token.removeprefix("sha256:")), "", ""
+    reference = parse_reference(agent.token)
+    path = vault.path(reference)
+    if path is not None:
+        files.append(path)
+    try:
+        token, warning = vault.text(reference)
+    except SecretProblem as error:
+        return None, str(error), ""
+    return token_hash(token), "", warning
 
 
 def _credential(entry: ConnectionFile, vault: Vault, files: list[Path]) -> tuple[Secret | None, str, str]:
@@ -157,6 +194,7 @@ def _cross_problems(document: Document, packs: Packs) -> list[str]:
             [entry["id"] for _, entry in connections if isinstance(entry.get("id"), str)], document, packs
         ),
         *_unknown_rule_providers(document, packs),
+        *_agent_problems(document),
     ]
 
 
@@ -226,3 +264,17 @@ def _unknown_rule_providers(document: Document, packs: Packs) -> Iterator[str]:
         if id_ not in packs.providers:
             place = document.place(("providerErrorRules", id_), key=True)
             yield f"{place}: {unknown('provider', id_, packs.providers)}"
+
+
+def _agent_problems(document: Document) -> Iterator[str]:
+    first: dict[str, Place] = {}
+    for here, entry in _entries(document, "agents"):
+        name = entry.get("name")
+        if isinstance(name, str) and first.setdefault(name, here) != here:
+            line = document.line((*first[name], "name"))
+            yield f"{document.place((*here, 'name'))}: agent {shown(name)} is named already in line {line}. Rename one of them."
+    if not first and value_at(document.data, ("settings", "require_agent")) is True:
+        yield (
+            f"{document.place(('settings', 'require_agent'))}: no agent is listed, so nobody could use the proxy. "
+            "Add `agents:` with a name and a token, or remove `require_agent`."
+        )

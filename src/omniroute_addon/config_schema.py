@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from .agents import is_agent_name
 from .input_problems import Strict
 from .nearest import shown
 from .pack_schema import HeaderName, HeaderValue, ProviderId, check_url
 from .peers import is_loopback
-from .secrets import FORMS, parse_reference
+from .secrets import FORMS, SecretProblem, parse_reference
 from .settings import Settings
 from .targets import CLIENT
 from .verdicts.schema import OperatorRule
@@ -46,6 +48,27 @@ def _via(value: str) -> str:
 
 def _reference(value: str) -> str:
     parse_reference(value)
+    return value
+
+
+def _agent_name(value: str) -> str:
+    if not is_agent_name(value):
+        raise ValueError("an agent's name is 1 to 64 letters, digits and . _ @ + -, and begins with a letter or digit.")
+    return value
+
+
+def _token(value: str) -> str:
+    if value.strip().startswith("sha256:"):
+        if not re.fullmatch(r"sha256:[0-9a-fA-F]{64}", value.strip()):
+            raise ValueError("`sha256:` is followed by 64 hex digits. Make them: printf %s TOKEN | sha256sum")
+        return value.strip()
+    try:
+        parse_reference(value)
+    except SecretProblem:
+        raise ValueError(
+            f"a token is given by reference or as its hash, never written here. Write {FORMS}, or sha256:HEX, and if what "
+            "stood here is a real token, replace it."
+        ) from None
     return value
 
 
@@ -147,6 +170,17 @@ class RouteFile(Strict):
         return names
 
 
+class AgentFile(Strict):
+    """One agent that may prove who it is by the user and password in its proxy URL."""
+
+    name: Annotated[str, AfterValidator(_agent_name)] = Field(
+        description="The proxy user: `HTTPS_PROXY=http://NAME:TOKEN@host:port`. It stands in logs."
+    )
+    token: Annotated[str, AfterValidator(_token)] = Field(
+        description="Its password: `env:NAME`, `file:PATH`, `keyring:NAME`, or `sha256:` and the token's hash."
+    )
+
+
 class ConfigFile(Strict):
     """The whole file; every part may be left out."""
 
@@ -155,6 +189,10 @@ class ConfigFile(Strict):
     connections: list[ConnectionFile] = Field(default_factory=list, description="Your credentials.")
     routes: list[RouteFile] = Field(
         default_factory=list, description="First match decides; without one a provider's own connections are used."
+    )
+    agents: list[AgentFile] = Field(
+        default_factory=list,
+        description="Agents that prove their name by a token; from another machine only these get your connections.",
     )
     settings: Settings = Field(default_factory=Settings, description="Figures that differ from the defaults.")
     provider_error_rules: dict[str, list[RuleEntry]] = Field(

@@ -18,13 +18,14 @@ import logging
 from collections.abc import Awaitable, Sequence
 from urllib.parse import urlsplit
 
+from .agents import Caller, Callers
 from .consequences import holds_for_the_address, origin
 from .core import Core
 from .deadlines import Deadlines
 from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
 from .final_answer import final_reply
 from .identify import Identifier
-from .learning import learn, on_one_line
+from .learning import by_agent, learn, on_one_line
 from .model import Answer, Attempt, Exclusion, ModelCall, Target, Verdict
 from .peers import is_loopback
 from .plugin_host import PluginHost
@@ -50,8 +51,13 @@ class Engine:
         self.plugins = plugins
         self.verified_tls = True
         """mitmproxy checks upstream certificates; without that no configured credential leaves (design.md §7.4)."""
+        self.callers = Callers()
         doors = Identifier(core, plugins)
         self.decrypts, self.is_ours, self.identify = doors.decrypts, doors.is_ours, doors.identify
+
+    def trusts(self, peer: str, caller: Caller | None) -> bool:
+        """Configured credentials are for this machine, and for agents that proved who they are (`design.md` §7.1)."""
+        return is_loopback(peer) or (caller is not None and caller.is_proved(self.core.config.agents))
 
     # ------------------------------------------------------------ exclude, order, admit, prepare
 
@@ -129,9 +135,10 @@ class Engine:
     def _last_word(self, ex: Exchange, now: float) -> Reply:
         reply = final_reply(ex, now)
         log.info(
-            "gave up: provider=%s model=%s attempts=%d status=%d %s",
+            "gave up: provider=%s model=%s attempts=%d status=%d %s%s",
             *(ex.call.provider, on_one_line(ex.call.model), ex.attempts, reply.status),
             " ".join(f"{e.target.connection.id}={e.label}" for e in ex.exclusions),
+            by_agent(ex),
         )
         return reply
 
@@ -250,7 +257,9 @@ class Engine:
         if good and ex.attempt is not None:
             if ex.stories:
                 told = (ex.call.provider, on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempts)
-                log.info("answered after failures: provider=%s model=%s connection=%s attempts=%d", *told)
+                log.info(
+                    "answered after failures: provider=%s model=%s connection=%s attempts=%d%s", *told, by_agent(ex)
+                )
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
 

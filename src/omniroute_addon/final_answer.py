@@ -48,6 +48,7 @@ CODES: dict[str, str] = {
     "upstream_unreachable": "No connection could be made to the provider, or it was cut before an answer.",
     "upstream_timeout": "The provider did not answer in time.",
     "upstream_error": "The provider failed.",
+    "websocket_not_offered": "Send the request over HTTP, with an event stream: there another connection can take over.",
     "internal_error": "omniroute failed internally; its log says why.",
 }
 """Stable `code` of the errors that we write ourselves, and the sentence that goes with it."""

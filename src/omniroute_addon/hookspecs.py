@@ -96,6 +96,20 @@ def intercept(host: str, port: int) -> bool | None:
 
 
 @hookspec(firstresult=True)
+def upgrade(call: ModelCall, alternatives: bool) -> bool | None:
+    """Say whether a client that opens a WebSocket at a model's door is asked to use HTTP instead. First answer wins.
+
+    True answers it with 426 before anything is dialled; False or None lets the WebSocket pass, unwatched. `call` knows
+    the door and who calls; its `model` is empty, because that comes later, inside the WebSocket. `alternatives`: the
+    configuration has connections of this caller's that speak the door's dialect. Not called for any other request.
+
+        @hookimpl
+        def upgrade(call, alternatives):
+            return alternatives and call.provider == "codex"
+    """
+
+
+@hookspec(firstresult=True)
 def identify(call: ModelCall, headers: Mapping[str, str]) -> ModelCall | None:
     """Refine who is calling and for which session; the packs and dialects have filled in the rest.
 

@@ -31,7 +31,9 @@ class Identifier:
         """Might be a model call: a POST to a door of a known provider. Cheap; runs for every request."""
         return method == "POST" and self._core.packs.match_call(host, port, path) is not None
 
-    def identify(self, incoming: Incoming, *, host: str, peer: str | None, trusted: bool) -> Exchange | None:
+    def identify(
+        self, incoming: Incoming, *, host: str, peer: str | None, trusted: bool, agent: str | None = None
+    ) -> Exchange | None:
         """The exchange for a model call, or None for everything that passes as without us.
 
         `host` is the name that the client meant (in transparent mode `incoming.host` is an address).
@@ -53,11 +55,12 @@ class Identifier:
             dialect=endpoint.dialect,
             model=facts.model,
             stream=facts.stream,
-            session=facts.session,
+            session=facts.session or (f"agent:{agent}" if agent else None),
             tools=facts.tools,
             history_items=facts.history_items,
             body_bytes=len(body),
             client=peer,
+            agent=agent,
             trusted=trusted,
         )
         if self._plugins.listens("identify"):

@@ -35,11 +35,16 @@ def learn(ex: Exchange, answer: Answer, core: Core, plugins: PluginHost) -> Verd
         with core.store.transaction():
             plugins.each("failed", call=ex.call, story=story, now=now)
     log.info(
-        "attempt failed: provider=%s model=%s connection=%s attempt=%d status=%s kind=%s scope=%s rule=%s",
+        "attempt failed: provider=%s model=%s connection=%s attempt=%d status=%s kind=%s scope=%s rule=%s%s",
         *(ex.call.provider, on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempt.number),
-        *(answer.status or answer.fault, verdict.kind, verdict.scope, verdict.rule.id),
+        *(answer.status or answer.fault, verdict.kind, verdict.scope, verdict.rule.id, by_agent(ex)),
     )
     return verdict
+
+
+def by_agent(ex: Exchange) -> str:
+    """Who called, for the end of a log line; empty for an anonymous client."""
+    return f" agent={ex.call.agent}" if ex.call.agent else ""
 
 
 def on_one_line(text: str) -> str:

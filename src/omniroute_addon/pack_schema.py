@@ -18,7 +18,7 @@ from .input_problems import Strict
 from .model import Auth, Category, DialectName, Endpoint, Login
 from .nearest import looks_like_credential, shown, unknown
 from .peers import is_loopback
-from .verdicts.schema import RuleLists
+from .verdicts.schema import PackRules
 
 Trait = Literal[
     "full_text",
@@ -203,7 +203,7 @@ EndpointValue = Annotated[EndpointFile, BeforeValidator(_endpoint_from_text, jso
 Texts = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 
 
-class PackFile(RuleLists):
+class PackFile(PackRules):
     """One provider: who it is, and its two rule lists."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, title="omniroute pack")

@@ -19,11 +19,11 @@ from .model import Auth, Endpoint, Provider
 from .pack_files import PackFolder, PackSource, bundled_rules, read_pack_file
 from .pack_schema import PackFile
 from .peers import is_loopback
-from .verdicts.schema import RuleLists
+from .verdicts.schema import PackRules, RuleLists
 
 __all__ = ["PackFolder", "Packs", "RuleFile", "build_packs", "bundled_rules", "load_packs"]
 
-_FACTS: Final = tuple(name for name in PackFile.model_fields if name not in ("id", *RuleLists.model_fields))
+_FACTS: Final = tuple(name for name in PackFile.model_fields if name not in ("id", *PackRules.model_fields))
 _MODEL_CALLS: Final = "(?:generateContent|streamGenerateContent)"
 """What `{method}` may be: other methods (countTokens, embedContent) are not ours (`clients.md`, 3)."""
 
@@ -198,9 +198,9 @@ def _rules(layers: Sequence[Sequence[PackSource]]) -> dict[str, tuple[RuleFile, 
     replaced: set[str] = set()
     for layer in reversed(layers):
         for source in layer:
-            lists = RuleLists.model_construct(
+            lists = PackRules.model_construct(
                 phrases=source.lists.phrases,
-                timezone=source.lists.timezone,
+                timezone=source.lists.timezone if isinstance(source.lists, PackRules) else None,
                 restate=[r for r in source.lists.restate if r.id not in replaced],
                 classify=[r for r in source.lists.classify if r.id not in replaced],
             )

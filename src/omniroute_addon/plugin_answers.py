@@ -45,6 +45,7 @@ def _seconds(answer: Any) -> float:
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "intercept": _one(bool),
+    "upgrade": _one(bool),
     "identify": _one(ModelCall),
     "resolve": _many(Target),
     "exclude": _many(Exclusion),

@@ -51,6 +51,11 @@ class Vault:
 
     def resolve(self, reference: SecretReference) -> tuple[Secret, str]:
         """The credential and a warning, which is empty when there is nothing to say. Raises `SecretProblem`."""
+        text, warning = self.text(reference)
+        return secret_of(text), warning
+
+    def text(self, reference: SecretReference) -> tuple[str, str]:
+        """As `resolve`, but nothing remembers the text: for what is only hashed."""
         warning = ""
         if reference.kind == "env":
             text = self.environ.get(reference.name)
@@ -75,7 +80,7 @@ class Vault:
                 f"{reference} holds more than one line or characters that no header can carry. "
                 "Put only the credential there."
             )
-        return secret_of(text), warning
+        return text, warning
 
 
 @lru_cache(maxsize=1024)

@@ -141,6 +141,15 @@ class Settings(Strict):
         "last",
         "When the client's own credential is tried beside configured connections; `never` also when none is left.",
     )
+    require_agent: bool = setting(
+        False,
+        "Only clients that name an agent of `agents:` and prove it by its token may use the proxy; others get 407.",
+    )
+    websocket_model_calls: Literal["auto", "refuse", "pass"] = setting(
+        "auto",
+        "A client that opens a WebSocket at a model's door: `refuse` answers 426, so that it goes on over HTTP, where other "
+        "connections can take over; `auto` does so where the configuration has some for that door.",
+    )
     held_body_bytes: int = setting(
         8_388_608, "Most bytes of an answer that are held before the decision.", ge=65_536, le=268_435_456
     )

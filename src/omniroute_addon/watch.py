@@ -196,6 +196,11 @@ class Watch:
         return self._reader.problem if self._reader is not None else None
 
     @property
+    def noteworthy(self) -> bool:
+        """`error` or `problem` may be set: cheap, for every chunk."""
+        return self._reader is not None and self._reader.noteworthy
+
+    @property
     def streams(self) -> bool:
         """The answer goes to the client piece by piece."""
         return self.mode in ("stream", "plain")

@@ -16,6 +16,7 @@ from mitmproxy.connection import ConnectionState, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode
+from mitmproxy.proxy.layers.http._hooks import HttpResponseHeadersHook
 from mitmproxy.test import taddons
 from mitmproxy.test.tflow import tclient_conn
 
@@ -56,6 +57,7 @@ class Play:
         self.sent: dict[str, bytes] = {}
         self.closed: list[str] = []
         self.hooks: list[str] = []
+        self.flow: Any = None
         self.layer = HttpLayer(Context(client, options), HTTPMode.regular)
         self.feed(events.Start())
 
@@ -74,6 +76,7 @@ class Play:
             self.pauses.append(command)
         elif isinstance(command, commands.StartHook):
             self.hooks.append(command.name)
+            self.flow = getattr(command, "flow", self.flow)
             later.append(events.HookCompleted(command))
         elif isinstance(command, commands.OpenConnection):
             self.opening.append(command)
@@ -420,3 +423,33 @@ def test_a_fault_of_ours_while_identifying_lets_the_request_pass_as_it_is(
     assert p.wanted == ["api"]
     p.opened()
     assert b"Bearer" not in p.sent["api"]
+
+
+def test_who_looks_at_streamed_bytes_sees_every_chunk(play: Any) -> None:
+    """The short way of a chunk is taken only where mitmproxy itself would hand it on untouched."""
+    p = play(scene("a"))
+    seen: list[bytes] = []
+
+    def look(chunk: bytes) -> bytes:
+        seen.append(chunk)
+        return chunk.upper()
+
+    take = p._take
+
+    def on_hook(command: commands.Command, later: list[events.Event]) -> None:
+        if isinstance(command, HttpResponseHeadersHook):
+            command.flow.response.stream = look
+        take(command, later)
+
+    p._take = on_hook
+    p.ask()
+    p.says(p.opened(), *GOOD, chunked(delta("b")), *LAST)
+    assert delta("b") in seen and b'"CONTENT":"B"' in p.sent["client"]
+
+
+def test_streamed_bodies_are_stored_when_that_is_asked_for(play: Any) -> None:
+    p = play(scene("a"))
+    p.layer.context.options.store_streamed_bodies = True
+    p.ask()
+    p.says(p.opened(), *GOOD, chunked(delta("b")), *LAST)
+    assert delta("b") in p.flow.response.content

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omniroute_addon.agents import token_hash
 from omniroute_addon.config import Config, ConfigReading, config_without_file, read_config
 from omniroute_addon.model import Auth, Connection, ModelCall, Target
 from omniroute_addon.pack_files import read_pack
@@ -186,6 +187,17 @@ def test_targets_are_built_from_the_files_connections() -> None:
             "connections: [{id: a, provider: openai, base_url: 'https://[x'}]",
             ["1:51: the URL cannot be parsed. Write it as https://host/path."],
         ),
+        (
+            "agents:\n  - {name: ada, token: env:KEY}\n  - {name: ada, token: env:KEY}",
+            ["3:12: agent 'ada' is named already in line 2. Rename one of them."],
+        ),
+        (
+            "settings: {require_agent: true}",
+            [
+                "1:27: no agent is listed, so nobody could use the proxy. "
+                "Add `agents:` with a name and a token, or remove `require_agent`."
+            ],
+        ),
         ("a: [", None),
         ("[]", ["1:1: the file must be a mapping, not a list. Write `name: value` lines below it."]),
     ],
@@ -267,3 +279,72 @@ def test_a_key_pasted_into_any_field_is_never_repeated(name: str) -> None:
         fields = {"id": "a", "provider": "openai", name: value}
         found = read(json.dumps({"connections": [fields]}))
         assert PLANTED not in "\n".join(found.problems)
+
+
+def test_of_an_agents_token_only_the_hash_is_kept(tmp_path: Path) -> None:
+    """By reference or as its hash; a file is watched like a connection's."""
+    (tmp_path / "t").write_text("file-token\n")
+    (tmp_path / "t").chmod(0o600)
+    text = (
+        "agents:\n  - {name: ada, token: env:KEY}\n  - {name: bob, token: file:t}\n"
+        f"  - {{name: cyd, token: 'sha256:{token_hash('x').hex().upper()}'}}\n"
+    )
+    found = read(text, folder=tmp_path, KEY=PLANTED)
+    assert found.config is not None and found.files == (tmp_path / "t",)
+    wanted = {"ada": token_hash(PLANTED), "bob": token_hash("file-token"), "cyd": token_hash("x")}
+    assert found.config.agents == wanted
+    assert PLANTED not in repr(found) and wanted["ada"].hex() not in repr(found)
+
+
+def test_an_agent_whose_token_is_gone_cannot_log_in_and_is_told_of() -> None:
+    found = read("agents: [{name: ada, token: env:GONE}]")
+    assert found.config is not None and found.config.agents == {"ada": None}
+    assert found.warnings == (
+        "o.yaml:1:29: agent 'ada' cannot log in: environment variable GONE is not set. Set it before the proxy starts.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    [
+        (
+            "{name: ada, token: planted}",
+            "1:29: a token is given by reference or as its hash, never written here. Write env:NAME, file:PATH or "
+            "keyring:NAME, or sha256:HEX, and if what stood here is a real token, replace it.",
+        ),
+        (
+            "{name: ada, token: 'sha256:12'}",
+            "1:29: `sha256:` is followed by 64 hex digits. Make them: printf %s TOKEN | sha256sum",
+        ),
+        (
+            "{name: a b, token: env:KEY}",
+            "1:17: an agent's name is 1 to 64 letters, digits and . _ @ + -, and begins with a letter or digit.",
+        ),
+    ],
+)
+def test_an_agent_that_cannot_be_used_is_told_with_its_place(entry: str, wanted: str) -> None:
+    assert problems(f"agents: [{entry}]") == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("connections: [{id: a, provider: openai, key: env:KEY, models: [gpt-*]}]", True),
+        ("connections: [{id: a, provider: ollama}]", False),
+        ("connections: [{id: a, provider: ollama}]\nroutes: [{connections: [a, client]}]", True),
+        ("connections: [{id: a, provider: ollama}]\nroutes: [{provider: openai, connections: [a]}]", True),
+        ("connections: [{id: a, provider: ollama}]\nroutes: [{provider: ollama, connections: [a]}]", False),
+        ("routes: [{connections: [client]}]", False),
+        ("", False),
+    ],
+)
+def test_whether_a_door_has_alternatives_before_its_model_is_known(text: str, wanted: bool) -> None:
+    call = ModelCall(provider="openai", dialect="openai-chat", model="", stream=True)
+    assert config(text, KEY=PLANTED).has_alternatives(call, PACKS) is wanted
+
+
+def test_a_connection_that_does_not_speak_the_doors_dialect_is_no_alternative() -> None:
+    call = ModelCall(provider="openai", dialect="gemini", model="", stream=True)
+    assert not config("connections: [{id: a, provider: openai, key: env:KEY}]", KEY=PLANTED).has_alternatives(
+        call, PACKS
+    )

@@ -18,11 +18,10 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseEndOfMessage,
     ResponseHeaders,
     ResponseProtocolError,
-    ResponseTrailers,
 )
 from mitmproxy.test.tflow import tclient_conn
 
-from omniroute_addon.stream.http1_repair import HEAD_BYTES, AttemptHttp1Client
+from omniroute_addon.stream.http1_repair import HEAD_BYTES, AttemptHttp1Client, EndWithTrailers
 from omniroute_addon.stream.patience import FIRST_ATTEMPT_ID
 
 OURS, THEIRS = FIRST_ATTEMPT_ID, 1
@@ -105,9 +104,16 @@ def test_trailers_come_between_the_body_and_its_end(every: int) -> None:
     """Issue 2 point 23: mitmproxy alone raises NotImplementedError and the exchange hangs."""
     upstream, whole = Upstream(), CHUNKED + b"x-checksum: 1\r\nx-more: 2\r\n\r\n"
     heard = [event for at in range(0, len(whole), every) for event in upstream.says(whole[at : at + every])]
-    assert kinds(heard)[-2:] == [ResponseTrailers, ResponseEndOfMessage]
-    assert heard[-2].trailers.fields == ((b"x-checksum", b"1"), (b"x-more", b"2"))
+    assert kinds(heard)[-2:] == [ResponseData, EndWithTrailers]
+    assert heard[-1].trailers.fields == ((b"x-checksum", b"1"), (b"x-more", b"2"))
     assert not upstream.closed
+
+
+def test_the_next_answer_on_the_connection_has_no_trailers_of_the_last() -> None:
+    upstream = Upstream()
+    upstream.says(CHUNKED + b"x-checksum: 1\r\n\r\n")
+    upstream.ask(OURS + 2)
+    assert kinds(upstream.says(ANSWER))[-1] is ResponseEndOfMessage
 
 
 def test_without_trailers_none_are_told() -> None:

@@ -14,6 +14,7 @@ MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE
 PLUGINS = {path.name: path for path in sorted((ROOT / "plugins").glob("*.py"))}
 
 PURE = {
+    "agents.py",
     "consequences.py",
     "content_coding.py",
     "core.py",
@@ -30,6 +31,7 @@ PURE = {
     "quoted.py",
     "provider_failure.py",
     "provider_settings.py",
+    "upgrades.py",
     "watch.py",
     "wire.py",
     "yaml_source.py",
@@ -38,9 +40,14 @@ PURE = {
 PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
-USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "stream/")
+USERS_OF_MITMPROXY = ("addon.py", "dispatch.py", "entrance.py", "stream/")
 """Public API included; `testing/` and `cli/` take what they need."""
-PUBLIC_PLACES = ("mitmproxy.proxy.mode_specs", "mitmproxy.proxy.server_hooks", "mitmproxy.addonmanager.Loader")
+PUBLIC_PLACES = (
+    "mitmproxy.proxy.mode_specs",
+    "mitmproxy.proxy.server_hooks",
+    "mitmproxy.addonmanager.Loader",
+    "mitmproxy.proxy.layers.modes.Socks5AuthData",
+)
 """Part of what mitmproxy documents for addons, wherever it lies."""
 USERS_OF_ITS_INTERNALS = ("dispatch.py", "stream/")
 TOOLS = ("testing/", "cli/")

@@ -24,7 +24,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 def test_the_hooks_are_those_of_the_contract_in_order() -> None:
-    assert HOOKS[:4] == ("start", "stop", "intercept", "identify")
+    assert HOOKS[:4] == ("start", "stop", "intercept", "upgrade")
     assert HOOKS[-1] == "finish"
 
 

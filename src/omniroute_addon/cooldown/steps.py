@@ -7,10 +7,10 @@ Theory. A connection is *free*, *resting* until a point in time, or *out* until 
     free, resting ── success that started after the failure ──► free, level 0
     out as `expired` ── one of a few bounded tries succeeds ──► free
 
-How long it rests, first that applies: what the upstream declared, when the class of the provider uses hints (`CC-21`);
-a second, when it is busy only (`CC-42`); what the rule declares (`CC-18`); the ladder, base × 2^level (`CC-14`). Many
-failures of one moment are one failure: while a connection rests its level stays, and only a later declared deadline,
-the upstream's or a rule's, moves the end (`CC-36`, `CC-37`, `CC-39`, `A01`).
+How long it rests, first that applies: what the upstream declared, when the class of the provider uses hints (`CC-21`) or
+an allowance is used up (`FC-87`); a second, when it is busy only (`CC-42`); what the rule declares (`CC-18`); the ladder,
+base × 2^level (`CC-14`). Many failures of one moment are one failure: while a connection rests its level stays, and only
+a later declared deadline, the upstream's or a rule's, moves the end (`CC-36`, `CC-37`, `CC-39`, `A01`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from omniroute_addon.declared_wait import declared_wait_s
 from omniroute_addon.failure_effects import OnConnection
-from omniroute_addon.model import Category, Kind, Story
+from omniroute_addon.model import Category, Kind, Story, Verdict
 from omniroute_addon.settings import Settings
 
 from .rest import CLEAN, Rest, Status, error_text
@@ -94,10 +94,16 @@ class Failure:
     label: str = CLEAN.label
 
 
+def wait_counts(verdict: Verdict, policy: Policy) -> bool:
+    """`CC-20`; when an allowance renews is no hint but a fact, for every class (`FC-87`), though not under a 5xx (`FC-88`)."""
+    return policy.hints or (verdict.kind == "quota_exhausted" and verdict.status < 500)
+
+
 def failure_of(story: Story, effect: OnConnection, policy: Policy, *, shared_rule: bool) -> Failure:
     """A failed attempt as a `Failure`."""
     verdict, connection = story.verdict, story.attempt.target.connection
-    declared = declared_wait_s(verdict.retry_after, max_hint_ms=policy.max_hint_ms) if policy.hints else 0.0
+    counts = wait_counts(verdict, policy)
+    declared = declared_wait_s(verdict.retry_after, max_hint_ms=policy.max_hint_ms) if counts else 0.0
     out: Status | None = None
     if verdict.terminal and verdict.scope == "connection" and not connection.own and verdict.kind not in _NEVER_OUT:
         out = _OUT_AS.get(verdict.kind, "banned")

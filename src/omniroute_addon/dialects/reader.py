@@ -71,6 +71,11 @@ class StreamReader:
         return self._turn.error
 
     @property
+    def noteworthy(self) -> bool:
+        """`error` or `problem` is set."""
+        return self._turn.error is not None or self.problem is not None
+
+    @property
     def turn_problem(self) -> BodyProblem | None:
         """Why the turn is no success, once its terminal marker was read; None before that (`A16`, `A18`)."""
         return judge_turn(self._turn, self._dialect.ordinary_ends)

@@ -29,6 +29,8 @@ class ModelCall:
     """Length of the decoded body."""
     client: str | None = None
     """Peer address of the client, without port."""
+    agent: str | None = None
+    """Name that the client gave as its proxy user; None is anonymous."""
     trusted: bool = True
     """The peer may use configured credentials (loopback, or authenticated)."""
 

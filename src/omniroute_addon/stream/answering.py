@@ -6,7 +6,7 @@ import logging
 
 from mitmproxy import flow, http
 from mitmproxy.proxy import events
-from mitmproxy.proxy.layers.http import DropStream
+from mitmproxy.proxy.layers.http import DropStream, SendHttp
 from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
     RequestProtocolError,
@@ -24,9 +24,14 @@ from ..final_answer import marks
 from ..model import Answer
 from ..watch import Watch
 from .copies import frame_stream, response_of
+from .http1_repair import EndWithTrailers
 from .patience import Commands, PatientStream
 
 log = logging.getLogger(__name__)
+
+
+class Noted(events.Event):
+    """To ourselves: the chunk just handed on has shown an error, or a turn that is no success."""
 
 
 class AnsweringStream(PatientStream):
@@ -38,6 +43,7 @@ class AnsweringStream(PatientStream):
     """For the step to come: who watches its answer, and what goes on the wire."""
     _head: ResponseHeaders | None = None
     _trailers: ResponseTrailers | None = None
+    _short_way = False
     _error_told = False
     """The client was given an error inside its stream, and the engine knows."""
 
@@ -63,6 +69,7 @@ class AnsweringStream(PatientStream):
         if self.watch.ended:
             yield from self._ended("")
         else:
+            self._take_short_way()
             yield from self.arm()
 
     def start_response_stream(self) -> Commands:
@@ -146,6 +153,7 @@ class AnsweringStream(PatientStream):
 
     def _over(self, *, good: bool) -> None:
         assert self.exchange
+        self._short_way = False
         self.end_attempt()
         self.leave_timer()
         try:
@@ -153,19 +161,59 @@ class AnsweringStream(PatientStream):
         except Exception:  # our own fault: the client has its answer, only the account of it is lost
             log.exception("the engine failed to finish %r", self.exchange)
 
+    def _keep_trailers(self, event: ResponseEndOfMessage) -> None:
+        if isinstance(event, EndWithTrailers):
+            self._trailers = ResponseTrailers(event.stream_id, event.trailers)
+
     def _pass_on(self, event: events.Event, watch: Watch) -> Commands:
         if isinstance(event, ResponseData):
             event.data = watch.relay(event.data, self.now())
             if event.data:
                 yield from self.server_state(event)
-            self._notice_error(watch)
-            if watch.problem is not None:
-                yield from self.cancel_upstream("no usable answer")
-                yield from self._break(watch.problem.fault.message, watch.problem.kind)
+            yield from self._notice(watch)
         elif isinstance(event, (ResponseEndOfMessage, ResponseProtocolError)):
-            watch.ended = isinstance(event, ResponseEndOfMessage)
+            if isinstance(event, ResponseEndOfMessage):
+                self._keep_trailers(event)
+                watch.ended = True
             yield from self._ended(getattr(event, "message", ""))
         elif isinstance(event, ResponseTrailers):
             self._trailers = event
         else:
             yield from self.server_state(event)
+
+    def _notice(self, watch: Watch) -> Commands:
+        """What the bytes just passed on have shown."""
+        self._notice_error(watch)
+        if watch.problem is not None:
+            yield from self.cancel_upstream("no usable answer")
+            yield from self._break(watch.problem.fault.message, watch.problem.kind)
+
+    # ------------------------------------------------------------ the short way of a chunk
+
+    def _take_short_way(self) -> None:
+        """From now on a chunk goes from the watch to the client without the three generators between.
+
+        Only when nobody asked mitmproxy to look at the bytes on the way.
+        """
+        response = self.flow.response
+        plain = response is not None and response.stream is True and not self.context.options.store_streamed_bodies
+        self._short_way = plain and self.debug is None and self.server_state == self.state_stream_response_body
+
+    def handle_event(self, event: events.Event) -> Commands:
+        if (
+            self._short_way
+            and type(event) is ResponseData
+            and self._paused is None
+            and event.stream_id == self.attempt_id
+        ):
+            return self._hand_on(event.data)
+        return super().handle_event(event)
+
+    def _hand_on(self, chunk: bytes) -> Commands:
+        watch = self.watch
+        assert watch is not None
+        data = watch.relay(chunk, self.now())
+        if data:
+            yield SendHttp(ResponseData(self.stream_id, data), self.context.client)
+        if watch.noteworthy:
+            yield from super().handle_event(Noted())  # may ask hooks, so it goes the way on which a stream can pause

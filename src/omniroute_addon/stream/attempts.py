@@ -29,9 +29,8 @@ from mitmproxy.proxy.layers.http._events import (
 from ..decisions import Commit, Decision, Fail
 from ..exchange import Exchange, Pause, Reply, Send, Step
 from ..final_answer import broken_engine
-from ..peers import is_loopback
 from ..watch import Watch
-from .answering import AnsweringStream
+from .answering import AnsweringStream, Noted
 from .copies import hide_credentials, incoming_of, meant_host, proxy_login, show_target, wire_request
 from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, Waiting
 
@@ -66,6 +65,9 @@ class AttemptStream(AnsweringStream):
             yield from self._on_deadline()
         elif isinstance(event, RequestProtocolError):
             yield from self._client_left(event)
+        elif isinstance(event, Noted):
+            if self.watch is not None and self.attempt_id is not None:
+                yield from self._notice(self.watch)
         elif isinstance(event, GetHttpConnectionCompleted):
             pass  # the connection that we had given up came after all; it stays for others
 
@@ -78,12 +80,16 @@ class AttemptStream(AnsweringStream):
                 except ValueError as error:
                     # Nobody has closed this connection: what follows the head must not meet the next request.
                     return replace(watch.broke(f"invalid response head: {error}", "protocol"), cancel=True)
+            if event.response.status_code == 101:
+                # Nobody asked for another protocol, and mitmproxy would wait for its end for ever.
+                return replace(watch.broke("the provider switched to another protocol", "protocol"), cancel=True)
             watch.head(event.response.status_code, event.response.headers.fields, self.now())
         elif isinstance(event, ResponseData):
             return watch.data(event.data, self.now())
         elif isinstance(event, ResponseTrailers):
             self._trailers = event
         elif isinstance(event, ResponseEndOfMessage):
+            self._keep_trailers(event)
             return watch.end()
         elif isinstance(event, ResponseProtocolError):
             # A connection that lives on has only refused this request (RST_STREAM): that is an answer of its kind.
@@ -134,7 +140,14 @@ class AttemptStream(AnsweringStream):
             return None
         peer = self.context.client.peername[0] if self.context.client.peername else ""
         try:
-            return self.engine.identify(incoming_of(request), host=host, peer=peer, trusted=is_loopback(peer))
+            caller = self.engine.callers.of(self.flow, self.context.client)
+            return self.engine.identify(
+                incoming_of(request),
+                host=host,
+                peer=peer,
+                agent=caller.name if caller else None,
+                trusted=self.engine.trusts(peer, caller),
+            )
         except Exception:  # our own fault never becomes the user's failure: the request goes as without us
             log.exception("could not identify a request to %s; it passes as it is", host)
             return None

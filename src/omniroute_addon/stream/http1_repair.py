@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from dataclasses import dataclass
 
 import h11
 from h11._readers import ChunkedReader
@@ -25,7 +26,6 @@ from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
     ResponseEndOfMessage,
     ResponseProtocolError,
-    ResponseTrailers,
 )
 from mitmproxy.proxy.layers.http._http1 import Http1Client
 
@@ -39,6 +39,13 @@ HEAD_BYTES = 256 * 1024
 _INFORMATIONAL = re.compile(rb"(?:\r?\n)*HTTP/1\.[01] 1(?!01)\d\d[ \r\n]")
 """A 1xx answer. 101 is none: it is final, and changes the protocol."""
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
+
+
+@dataclass
+class EndWithTrailers(ResponseEndOfMessage):
+    """The end of an answer that had trailers."""
+
+    trailers: http.Headers
 
 
 class TrailerReader:
@@ -57,6 +64,11 @@ class TrailerReader:
 
     def read_eof(self) -> h11.Event:
         return self.inner.read_eof()
+
+    def end(self, stream_id: int) -> ResponseEndOfMessage:
+        """What mitmproxy is to report when the body has ended. The next answer on the connection has its own trailers."""
+        trailers, self.trailers = self.trailers, []
+        return EndWithTrailers(stream_id, http.Headers(trailers)) if trailers else ResponseEndOfMessage(stream_id)
 
 
 class AttemptHttp1Client(Http1Client):
@@ -88,13 +100,7 @@ class AttemptHttp1Client(Http1Client):
 
     def read_body(self, event: events.Event) -> Commands:
         if self._ours and isinstance(self.body_reader, ChunkedReader):
-            self.body_reader = TrailerReader(self.body_reader)  # type: ignore[assignment]
-        reader: object = self.body_reader
-        return self._with_trailers(event, reader) if isinstance(reader, TrailerReader) else super().read_body(event)
-
-    def _with_trailers(self, event: events.Event, reader: TrailerReader) -> Commands:
-        for command in super().read_body(event):  # nothing of it blocks, so no command wants a reply
-            said = command.event if isinstance(command, ReceiveHttp) else None
-            if isinstance(said, ResponseEndOfMessage) and reader.trailers:
-                yield ReceiveHttp(ResponseTrailers(said.stream_id, http.Headers(reader.trailers)))
-            yield command
+            reader = TrailerReader(self.body_reader)
+            self.body_reader = reader  # type: ignore[assignment]
+            self.ReceiveEndOfMessage = reader.end  # type: ignore[assignment]
+        return super().read_body(event)

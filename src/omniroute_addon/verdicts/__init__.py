@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .judge import RuleBook, RuleTrace
-from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
+from .schema import ClassifyRule, OperatorRule, PackRules, RestateRule, RuleLists
 
-__all__ = ["ClassifyRule", "OperatorRule", "RestateRule", "RuleBook", "RuleLists", "RuleTrace"]
+__all__ = ["ClassifyRule", "OperatorRule", "PackRules", "RestateRule", "RuleBook", "RuleLists", "RuleTrace"]

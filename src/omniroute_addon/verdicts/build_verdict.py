@@ -37,13 +37,13 @@ def build_verdict(
     rule: Rule[ClassifyRule] | None,
     restatement: Restatement | None,
     now: float,
-    zone: tzinfo = UTC,
+    zone: tzinfo | None = None,
 ) -> Verdict:
-    """`zone` is the provider's: of the times that its sentences state without one."""
+    """`zone` is the provider's, where it is known: of the times that its sentences and our rules state without one."""
     written = rule.written if rule else ClassifyRule.model_construct(id="no-rule", when=[], kind=_fallback(seen.status))
     kind = kind_of(written)
     row = BY_KIND[kind]
-    retry_after = None if kind in _NEVER_WAITS else _wait(answer, now, zone)
+    retry_after = None if kind in _NEVER_WAITS else _wait(answer, now, zone or UTC)
     if restatement is not None and retry_after is not None:
         restatement = _with_wait(restatement, retry_after)
     return Verdict(
@@ -58,7 +58,7 @@ def build_verdict(
         retry_after=retry_after,
         restatement=restatement,
         retry_same=_either(written.retry_same, row.retry_same) and not seen.output,
-        cooldown_s=written.cooldown,
+        cooldown_s=written.renews.seconds_until(now, zone) if written.renews else written.cooldown,
         repair=written.repair,
         message=sanitised(seen.message),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import Final, Literal, Protocol, Self
 
 from omniroute_addon.model import Answer, Category, Kind, Restatement, RuleRef, Verdict
@@ -20,7 +20,7 @@ from .answer_view import AnswerView, view
 from .build_verdict import build_verdict, kind_of, status_for, verdict_by_status
 from .instants import parse_zone
 from .rules import Rule, candidates, compile_operator_rule, compile_rule
-from .schema import ClassifyRule, OperatorRule, RestateRule, RuleLists
+from .schema import ClassifyRule, OperatorRule, PackRules, RestateRule, RuleLists
 from .text_match import Written
 
 log = logging.getLogger(__name__)
@@ -115,6 +115,7 @@ class RuleBook:
             owner.lower(): zone
             for owner, sources in files.items()
             for source in reversed(sources)  # the user's file comes first and has the last word
+            if isinstance(source.lists, PackRules)
             if source.lists.timezone and (zone := parse_zone(source.lists.timezone))
         }
         own = operator or {}
@@ -185,11 +186,6 @@ class RuleBook:
             return (rule.written.when and rule.miss(seen)) is None
         raise KeyError(rule_id)
 
-    def cooldown_s(self, rule: RuleRef) -> float | None:
-        """The fixed pause that the deciding rule declares (`FC-51`, `CC-18`), or None."""
-        written = self.rules.get(rule.id)
-        return written.cooldown if isinstance(written, ClassifyRule) else None
-
     def __repr__(self) -> str:
         counts = f"restate={sum(map(len, self._restate.values()))} classify={sum(map(len, self._classify.values()))}"
         return f"<RuleBook {counts} owners={len(self._classify)} refused={len(self.problems)}>"
@@ -217,7 +213,7 @@ class RuleBook:
     def _classified(self, answer: Answer, seen: AnswerView, restatement: Restatement | None, now: float) -> Verdict:
         if restatement is not None and restatement.rule != INSIDE_SUCCESS:
             seen = seen.with_status(restatement.status)
-        zone = self._zones.get(seen.provider, UTC)
+        zone = self._zones.get(seen.provider)
         return build_verdict(answer, seen, self._deciding(seen, None), restatement, now, zone)
 
     def _kind_of(self, seen: AnswerView) -> Kind:

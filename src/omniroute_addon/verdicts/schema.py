@@ -22,6 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from omniroute_addon.model import Category, DialectName, Kind, Phase, Repair, Scope
 
+from .daily_time import TimeOfDay
 from .schema_values import Codes, Names, Phrases, Reason, Seconds, Statuses, Zone, as_list, parse_statuses
 
 
@@ -243,6 +244,8 @@ class ClassifyRule(_Rule):
     """Status that the client sees instead of the upstream's."""
     cooldown: Seconds | None = None
     """Fixed pause of the affected unit (`FC-51`, `CC-18`)."""
+    renews: TimeOfDay | None = None
+    """When the allowance renews every day; it rests until then if the answer names no time (`FC-23`, `FC-42`)."""
     repair: Repair | None = None
     """The request is good elsewhere: what has to be taken out of it for this connection (`A29`)."""
 
@@ -250,6 +253,8 @@ class ClassifyRule(_Rule):
     def _says_something(self) -> Self:
         if self.kind is None and self.reason is None:
             raise ValueError("write `kind:` (what the answer means) or at least `reason:`")
+        if self.cooldown is not None and self.renews is not None:
+            raise ValueError("`cooldown` and `renews` both say how long it rests; keep one of them")
         return self
 
 
@@ -273,9 +278,14 @@ class RuleLists(_Strict):
 
     phrases: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], Phrases] = Field(default_factory=dict)
     """Named phrase lists, used as `text: $NAME`. Those of `_generic.yaml` may be used everywhere."""
-    timezone: Zone | None = None
-    """Zone of the times that this provider's sentences state without one: `+08:00`, `Asia/Shanghai`; else UTC."""
     restate: list[RestateRule] = Field(default_factory=list)
     """Rules that correct a status that lies, the first that fits."""
     classify: list[ClassifyRule] = Field(default_factory=list)
     """Rules that say what an answer means, the first that fits."""
+
+
+class PackRules(RuleLists):
+    """The same in a provider's pack, with what only one provider can say of its answers."""
+
+    timezone: Zone | None = None
+    """Zone of the times that this provider's sentences state without one: `+08:00`, `Asia/Shanghai`; else UTC."""

@@ -103,6 +103,18 @@ def test_hints_count_by_class(policy: Policy, wanted: float) -> None:
     assert read(verdict, policy=policy).declared_s == wanted
 
 
+@pytest.mark.parametrize("policy", [API, OAUTH, LOCAL])
+def test_the_reset_of_a_used_up_allowance_counts_for_every_class(policy: Policy) -> None:
+    """FC-87; FC-88: not under a 5xx; a throttle's wait stays a hint"""
+    reset = RetryAfter(seconds=13_872, source="body:error.resets_in_seconds")
+    assert read(make_verdict("quota_exhausted", retry_after=reset), policy=policy).declared_s == 13_872
+    for other in (
+        make_verdict("quota_exhausted", retry_after=reset, status=500),
+        make_verdict("rate_limit", retry_after=reset),
+    ):
+        assert read(other, policy=policy).declared_s == (0.0 if policy is OAUTH else 13_872)
+
+
 def test_a_rules_duration_is_neither_doubled_nor_capped_and_leaves_the_level() -> None:
     """CC-18"""
     rest = fail(Rest(level=3, failed_at=1.0), 1.0, fixed_s=86_400.0)

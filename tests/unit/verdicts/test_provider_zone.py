@@ -13,7 +13,7 @@ from verdict_answers import NOW, answer
 from omniroute_addon.model import Verdict
 from omniroute_addon.pack_files import PackFolder
 from omniroute_addon.packs import bundled_rules, load_packs
-from omniroute_addon.verdicts import RuleBook, RuleLists
+from omniroute_addon.verdicts import PackRules, RuleBook
 
 DATE = {"date": "Fri, 11 Sep 2026 16:19:02 GMT"}
 """Half an hour before the stamps below, if they are Beijing's."""
@@ -24,7 +24,7 @@ BEIJING_S, UTC_S = 999.0, 999.0 + 8 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    lists: RuleLists
+    lists: PackRules
     file: str = "rules/x.yaml"
     lines: dict[str, int] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ def test_the_header_still_comes_first(judge: Callable[..., Verdict]) -> None:
 
 def test_the_users_file_has_the_last_word() -> None:
     """Of one owner the user's file comes first; a name of a zone does as well as an offset."""
-    files = [File(lists=RuleLists(timezone="Europe/Berlin")), File(lists=RuleLists(timezone="+08:00"))]
+    files = [File(lists=PackRules(timezone="Europe/Berlin")), File(lists=PackRules(timezone="+08:00"))]
     book = RuleBook.build({"p": files})
     asked = answer(429, body(ENGLISH), headers=DATE)
     wait = book.judge(asked, provider="P", dialect=None, now=NOW).retry_after
@@ -86,4 +86,4 @@ def test_a_pack_of_the_user_may_say_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("written", ["Beijing", "+99:00", "", "Asia/Nowhere", "+08:00 or so", "CST"])
 def test_an_unknown_zone_is_refused_with_what_is_allowed(written: str) -> None:
     with pytest.raises(ValueError, match="write an offset such as \\+08:00 or a name such as Asia/Shanghai"):
-        RuleLists(timezone=written)
+        PackRules(timezone=written)

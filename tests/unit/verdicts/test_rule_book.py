@@ -101,7 +101,7 @@ def test_fc_59_an_operator_rule_is_literal_text() -> None:
     assert decided(made, status=400, body=".*") == "no-rule"
     verdict = made.judge(answer(403, ".*"), provider="P", dialect=None, now=NOW)
     assert (verdict.kind, verdict.scope, verdict.reason) == ("rate_limit", "connection", "rate_limit_exceeded")
-    assert made.cooldown_s(verdict.rule) == 3600
+    assert verdict.cooldown_s == 3600
 
 
 def test_fc_60_an_operator_rule_defaults_to_quota() -> None:
@@ -109,7 +109,7 @@ def test_fc_60_an_operator_rule_defaults_to_quota() -> None:
     made = made_of(operator={"p": [OperatorRule(status=403, match="x", scope="connection")]})
     verdict = made.judge(answer(403, "x"), provider="p", dialect=None, now=NOW)
     assert (verdict.kind, verdict.reason, verdict.scope) == ("quota_exhausted", "quota_exhausted", "connection")
-    assert made.cooldown_s(verdict.rule) is None
+    assert verdict.cooldown_s is None
 
 
 def test_edge_13_51_operator_rules_are_refused() -> None:
