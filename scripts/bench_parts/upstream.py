@@ -112,8 +112,8 @@ class Upstream(asyncio.Protocol):
 
 async def main() -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Upstream, "127.0.0.1", 0, backlog=512)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    servers = [await loop.create_server(Upstream, "127.0.0.1", 0, backlog=512) for _ in range(2)]
+    print([server.sockets[0].getsockname()[1] for server in servers], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 
 

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from .model import Cleared, Exclusion, ModelCall, Restatement, Target, Timer, Verdict
 
@@ -43,12 +44,35 @@ def _seconds(answer: Any) -> float:
     return float(answer)
 
 
+def _targets(answer: Any) -> tuple[Target, ...]:
+    found: tuple[Target, ...] = _many(Target)(answer)
+    for target in found:
+        try:
+            parts = urlsplit(target.url)
+            usable = (
+                parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+            )
+        except (TypeError, ValueError, AttributeError):
+            usable = False
+        if not usable:
+            raise ValueError(f"answered a target of {target.connection.id} whose `url` is no http or https address")
+    return found
+
+
+def _exclusions(answer: Any) -> tuple[Exclusion, ...]:
+    found: tuple[Exclusion, ...] = _many(Exclusion)(answer)
+    for exclusion in found:
+        if exclusion.until is not None:
+            _seconds(exclusion.until)
+    return found
+
+
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "intercept": _one(bool),
     "upgrade": _one(bool),
     "identify": _one(ModelCall),
-    "resolve": _many(Target),
-    "exclude": _many(Exclusion),
+    "resolve": _targets,
+    "exclude": _exclusions,
     "order": _many(Target),
     "admit": _one(Awaitable),
     "restate": _one(Restatement),

@@ -129,7 +129,7 @@ def test_a_state_that_is_no_generator_any_more_is_named(monkeypatch: pytest.Monk
     ("owner", "lost"),
     [
         (http_layers.HttpLayer, ["streams", "connections", "waiting_for_establishment"]),
-        (ConnectionHandler, ["max_conns"]),
+        (ConnectionHandler, ["max_conns", "transports", "_drain_lock"]),
         (layer.Layer, ["_paused", "_paused_event_queue"]),
     ],
 )

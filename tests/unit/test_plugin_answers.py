@@ -29,6 +29,13 @@ BAD: list[tuple[str, Any, str]] = [
     ("resolve", 5, "answered int; expected a sequence of Target"),
     ("order", "ab", "answered 'ab'; expected a sequence of Target"),
     ("exclude", [make_exclusion(), None], "answered a sequence with NoneType in it; expected Exclusion"),
+    ("exclude", [make_exclusion(until="soon")], "answered 'soon'; expected a number of seconds"),
+    ("resolve", [make_target("a", url="nowhere")], "answered a target of a whose `url` is no http or https address"),
+    (
+        "resolve",
+        [make_target("a", url="http://h:port/v1")],
+        "answered a target of a whose `url` is no http or https address",
+    ),
     ("admit", 5, "answered int; expected Awaitable"),
     ("classify", "no", "answered 'no'; expected Verdict"),
     ("wait", float("inf"), "answered float; expected a number of seconds"),
@@ -56,7 +63,7 @@ def test_a_permit_is_anything_that_can_be_awaited() -> None:
 
 @pytest.mark.parametrize(("hook", "answer", "text"), BAD)
 def test_nonsense_is_told_without_its_content(hook: str, answer: Any, text: str) -> None:
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises((TypeError, ValueError)) as caught:
         checked(hook, answer)
     assert str(caught.value) == text
 

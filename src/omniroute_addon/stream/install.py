@@ -37,7 +37,8 @@ _GENERATORS = (
 _NEEDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (http_layers.HttpStream, (*_GENERATORS, "state_done", "state_errored", "state_uninitialized", "handle_event")),
     (http_layers.HttpLayer, ("make_stream", "get_connection", "event_to_child", "register_connection")),
-    (Http1Client, ("read_headers", "read_body", "done")),
+    (Http1Client, ("read_headers", "read_body", "done", "ReceiveEndOfMessage")),
+    (ConnectionHandler, ("drain_writers",)),
     (layer.Layer, ("handle_event",)),
     (commands, ("RequestWakeup", "StartHook", "CloseConnection")),
 )
@@ -82,7 +83,7 @@ def missing() -> list[str]:
     ]
     sources = (
         (http_layers.HttpLayer, ("self.streams", "self.connections", "self.waiting_for_establishment")),
-        (ConnectionHandler, ("self.max_conns",)),
+        (ConnectionHandler, ("self.max_conns", "self.transports", "self._drain_lock")),
         (layer.Layer, ("self._paused", "self._paused_event_queue")),
     )
     for owner, names in sources:
