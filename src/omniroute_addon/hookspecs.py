@@ -315,9 +315,7 @@ def timers(now: float) -> Sequence[Timer] | None:
 
         @hookimpl
         def timers(now):
-            return [
-                Timer(part="connection", mechanism="night_shift", provider="openai", connection="office", state="asleep")
-            ]
+            return [Timer(part="connection", mechanism="night_shift", provider="x", connection="b", state="asleep")]
     """
 
 
@@ -331,8 +329,8 @@ def reset(order: ResetOrder, now: float) -> Sequence[Cleared] | None:
 
         @hookimpl
         def reset(order, now):
-            if order.part in ("connection", "all") and order.connections in (None, {"office"}):
-                awake.add("office")
-                return [Cleared(part="connection", mechanism="night_shift", provider="openai", connection="office")]
-            return None
+            if order.part not in ("connection", "all") or order.connections not in (None, {"b"}):
+                return None
+            awake.add("b")
+            return [Cleared(part="connection", mechanism="night_shift", provider="x", connection="b")]
     """
