@@ -65,6 +65,7 @@ class ConnectionCooldown:
         self._shared = SharedCredentials()
         self._refusals = Refusals()
         self._hints_told: set[str] = set()
+        self._known: set[str] = set()
         self._guests = 0
         # By identity: two calls may be equal. The call is kept so that its identity stays its own.
         self._tries: dict[int, tuple[ModelCall, str]] = {}
@@ -76,9 +77,10 @@ class ConnectionCooldown:
         self._core, self._book = core, ConnectionBook(core.store)
         connections = core.config.connections
         self._shared = SharedCredentials(connections)
-        self._refusals.keep({connection_key(c) for c in connections})
-        self._forget_unknown(connections)
-        self.book.thin_out(core.clock.now())
+        self._known = {connection_key(c) for c in connections}
+        self._refusals.keep(self._known)
+        self.book.forget_strangers(self._known, core.clock.now())
+        self._thin_out(core.clock.now())
 
     @hookimpl
     def exclude(self, targets: Sequence[Target], now: float) -> list[Exclusion]:
@@ -164,7 +166,7 @@ class ConnectionCooldown:
                 again=self._next_try_at(str(value.get("provider")), rest),
             )
             for key, rest, value in self.book.rows()
-            if rest.terminal or rest.until > now
+            if (rest.terminal or rest.until > now) and self._is_known(key)
         ]
 
     @hookimpl
@@ -178,6 +180,8 @@ class ConnectionCooldown:
             if not named or (rest.terminal and not order.terminal):
                 continue
             self.book.forget(key)
+            if not self._is_known(key):
+                continue
             label = TERMINAL_LABEL if rest.terminal else rest.label
             who = {"provider": str(value.get("provider")), "connection": connection_id(key)}
             cleared.append(Cleared(part="connection", mechanism=label, state=repr(rest), **who))
@@ -241,8 +245,8 @@ class ConnectionCooldown:
         self._tell(connection.id, before, after)
         if before is CLEAN and connection.own:
             self._guests += 1
-            if self._guests % (MOST // 10) == 0:
-                self.book.thin_out(now)
+            if self._guests % (MOST // 10) == 0:  # so that the cost of a sweep is spread
+                self._thin_out(now)
 
     def _refused(self, story: Story, now: float) -> None:
         """`CC-60`, `CC-61`: the way of calling is disliked; again and again, it is the account."""
@@ -285,14 +289,12 @@ class ConnectionCooldown:
                 "the upstream's wait is not used for this class: connection=%s wait=%.0fs", connection.id, wait.seconds
             )
 
-    def _forget_unknown(self, connections: Sequence[Connection]) -> None:
-        """What the operator took away, and whose credential changed. Who is out stays so while no connection has his name:
-        a credential that cannot be read today leaves its connection out of the list."""
-        known, names = {connection_key(c) for c in connections}, {c.id for c in connections}
-        for key, rest, _ in list(self.book.rows()):
-            mine = not is_guest(key) and key not in known
-            if mine and (connection_id(key) in names or not rest.terminal):
-                self.book.forget(key)
+    def _is_known(self, key: str) -> bool:
+        """Somebody whom people know: configured now, or a client's own credential."""
+        return key in self._known or is_guest(key)
+
+    def _thin_out(self, now: float) -> None:
+        self.book.thin_out(now, forget_s=self.core.config.settings.connection_cooldown.forget_ladder_ms / 1000)
 
 
 plugin = ConnectionCooldown()

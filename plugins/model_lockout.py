@@ -34,7 +34,7 @@ from omniroute_addon.model import (
     Target,
     Timer,
 )
-from omniroute_addon.model_lockout.book import LockBook, Place
+from omniroute_addon.model_lockout.book import LONGEST_NAME, LockBook, Place
 from omniroute_addon.model_lockout.keys import Keys, family_of, keys_of, scope_for
 from omniroute_addon.model_lockout.lock import LASTING, Cause, Figures, Lock, after_failure, after_success
 from omniroute_addon.model_lockout.repeats import Repeats
@@ -85,7 +85,11 @@ class ModelLockout:
         core, target = self.core, story.attempt.target
         pack = core.packs.providers.get(target.connection.provider)
         order = effects_of(story, core.config.settings, pack).lock
-        if order is None or not target.model or self._breaker_blocks(target.connection.provider):
+        if (
+            order is None
+            or not 0 < len(target.model) <= LONGEST_NAME
+            or self._breaker_blocks(target.connection.provider)
+        ):
             return  # ML-13, ML-19
         connection, provider = connection_key(target.connection), provider_key(target.connection.provider)
         keys = self._keys(target, connection)

@@ -39,6 +39,8 @@ from omniroute_addon.provider_settings import ProviderCooldownSettings
 from omniroute_addon.provider_window import Figures, Streak, Window
 from omniroute_addon.store import Table, Value
 
+_MOST = 1_000
+"""Entries, because clients' own credentials are among them; the oldest go first."""
 _NOBODY = frozenset({"", "unknown"})
 """Not a provider (`PC-5`)."""
 
@@ -217,6 +219,10 @@ class ProviderCooldown:
             settings, figures = self._settings, self._figures(provider)
             dead = _streak(value).dead(settings, now_ms) if connection else _window(value).dead(figures, now_ms)
             if dead:
+                self._put(key, lambda _: None)
+        if len(self.table) > _MOST:
+            rows = sorted((max((v.get("at", 0), *v.get("failures", ()))), k) for k, v in self.table.scan())
+            for _, key in rows[: len(rows) - _MOST]:
                 self._put(key, lambda _: None)
 
 

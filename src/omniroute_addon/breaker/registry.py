@@ -184,6 +184,8 @@ class Breakers:
 
     def _shorten_leases(self, key: str, now_ms: int, figures: Figures) -> None:
         """No lease lasts longer than one reset timeout from now, also when the clock was turned back (`CB-40`)."""
+        if key in self._leases:  # one that was over once is over, whatever the clock says later
+            self._leases[key] = {holder: until for holder, until in self._leases[key].items() if until > now_ms}
         longest = now_ms + figures.reset_timeout_ms
         for holder, until in self._leases.get(key, {}).items():
             if until > longest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .answers import Answer, Restatement, RetryAfter, RuleRef, Story, Verdict
 from .calls import Attempt, Exclusion, ModelCall, Target
+from .clients import AnswerForm, ClientProfile, ClientRetries, ClientWaits, KeepAlive, StreamEnding
 from .parties import Auth, Connection, Endpoint, Login, Provider, Secret
 from .timers import Cleared, Part, ResetOrder, Timer
 from .words import DIALECTS, KINDS, SCOPES, Category, DialectName, Kind, Phase, Repair, Scope
@@ -17,14 +18,19 @@ __all__ = [
     "KINDS",
     "SCOPES",
     "Answer",
+    "AnswerForm",
     "Attempt",
     "Auth",
     "Category",
     "Cleared",
+    "ClientProfile",
+    "ClientRetries",
+    "ClientWaits",
     "Connection",
     "DialectName",
     "Endpoint",
     "Exclusion",
+    "KeepAlive",
     "Kind",
     "Login",
     "ModelCall",
@@ -39,6 +45,7 @@ __all__ = [
     "Scope",
     "Secret",
     "Story",
+    "StreamEnding",
     "Target",
     "Timer",
     "Verdict",

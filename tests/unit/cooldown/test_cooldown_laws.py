@@ -107,6 +107,9 @@ class Cooldown(RuleBasedStateMachine):
         )
         self.plugin = ConnectionCooldown()
         self.plugin.start(core=self.core)
+        guest = self.models["client:1"]
+        if self.now - max(guest.until, guest.failed_at) > 600_000:  # means nothing any more, and is forgotten
+            self.models["client:1"] = Model()
 
     @rule(base=st.sampled_from([0, 1000, 3000]))
     def change_figures(self, base: int) -> None:

@@ -99,8 +99,11 @@ class Model:
 
     def end(self, request: int, how: str, connection: str, now: int) -> None:
         was_probe = request in self.probes
+        self.running(now)
         era, lease = self.probes.pop(request, (-1, 0))
-        valid = was_probe and self.state == "HALF_OPEN" and era == self.era and now < lease
+        valid = (
+            was_probe and self.state == "HALF_OPEN" and era == self.era and now < lease and request not in self.freed
+        )
         if how in ("neutral", "abort") or (was_probe and not valid):
             return
         if how == "success":

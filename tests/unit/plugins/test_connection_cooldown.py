@@ -407,7 +407,7 @@ def test_everything_survives_a_restart(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_new_key_starts_clean_and_what_the_operator_took_away_is_forgotten() -> None:
+def test_a_new_key_starts_clean_and_what_the_operator_took_away_is_not_shown() -> None:
     """CC-55"""
     proxy = Proxy()
     proxy.fail("auth_invalid", terminal=True, status=401)
@@ -416,7 +416,19 @@ def test_a_new_key_starts_clean_and_what_the_operator_took_away_is_forgotten() -
     new = make_target(make_connection("a", secret=make_secret("sk-new")))
     assert proxy.excluded(new) == []
     proxy.reload(new)
+    assert [k.partition("#")[0] for k, _, _ in proxy.plugin.book.rows()] == ["b", "client:1"]
+    assert [timer.connection for timer in proxy.plugin.timers(proxy.now)] == ["client:1"]
+    assert proxy.reset("b") == []
     assert [k.partition("#")[0] for k, _, _ in proxy.plugin.book.rows()] == ["client:1"]
+
+
+def test_a_connection_that_comes_back_finds_its_timer() -> None:
+    """A key file that cannot be read for a moment takes the connection out of the configuration."""
+    proxy = Proxy()
+    proxy.fail(to=B, wait_s=500)
+    proxy.reload(A)
+    proxy.reload(A, B)
+    assert proxy.excluded(B) == [("b", "connection_cooldown", 500.0)]
 
 
 def test_who_is_out_stays_out_while_his_credential_cannot_be_read() -> None:

@@ -322,6 +322,17 @@ def test_a_disk_that_fails_costs_nothing(tmp_path: Path) -> None:
     proxy.core.store.close()
 
 
+def test_clients_own_credentials_do_not_fill_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omniroute_addon.egress.seen.MOST", 20)
+    proxy = Proxy()
+    proxy.seen(A, B)
+    for number in range(100):
+        proxy.at(number)
+        proxy.seen(target(f"client:{number:03}", own=True))
+    kept = [key for key, _ in proxy.core.store.table("egress_seen").scan()]
+    assert len(kept) <= 24 and {key.partition("#")[0] for key in kept} >= {"a", "b", "client:099"}
+
+
 def test_with_the_connection_cooldown_off_nothing_happens() -> None:
     proxy = Proxy()
     proxy.seen(A, B)

@@ -458,6 +458,26 @@ def test_the_store_is_bounded_and_keeps_what_ends_last() -> None:
     book.forget("nobody")
 
 
+def test_clients_own_credentials_make_room_before_others() -> None:
+    """ML-48: anybody can make one up, and they must not push out what an operator's connections have learned."""
+    book, proxy = LockBook(MemoryStore()), Proxy()
+    for number in range(20):
+        proxy.fail(codex(f"m{number}", f"client:{number}" if number % 2 else f"c{number}"), wait_s=1000 + number)
+    for key, lock, place in proxy.plugin.book.rows():
+        book.change(key, lambda _, kept=lock: kept, place)
+    book.make_room(proxy.now, most=12)
+    assert {place.connection[0:2] for _, _, place in book.rows()} == {"c0", "c2", "c4", "c6", "c8", "c1", "cl"}
+    assert sum(place.connection.startswith("client") for _, _, place in book.rows()) == 1
+
+
+@pytest.mark.parametrize(("length", "locks"), [(200, 1), (201, 0), (1_000_000, 0)])
+def test_a_name_that_is_no_models_is_not_remembered(length: int, locks: int) -> None:
+    """The client chooses it; memory and disk stay bounded."""
+    proxy = Proxy()
+    proxy.fail(codex("m" * length), wait_s=1000)
+    assert len(proxy.shown) == locks
+
+
 def test_a_person_removes_locks_with_any_model_name() -> None:
     """ML-45, ML-58, ML-59, edge case 13"""
     proxy = Proxy()

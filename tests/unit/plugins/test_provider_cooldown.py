@@ -307,6 +307,17 @@ def test_dead_entries_are_removed_but_none_within_its_own_window() -> None:
     assert {key for key, _ in proxy.plugin.table.scan()} == {"groq", "groq:z"}
 
 
+def test_entries_are_bounded_and_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PC-28: among them are clients' own credentials, which anybody can make up."""
+    monkeypatch.setattr("omniroute_addon.plugins.provider_cooldown._MOST", 5)
+    proxy = Proxy()
+    for number in range(20):
+        proxy.seconds = number
+        proxy.fail(make_target(make_connection(f"client:{number:02}", own=True)))
+    assert proxy.plugin.entries() <= 7
+    assert {"openai", "openai:client:19"} <= {key for key, _ in proxy.plugin.table.scan()}
+
+
 def test_what_cools_can_be_seen_and_cleared() -> None:
     """PC-29"""
     proxy = Proxy()
