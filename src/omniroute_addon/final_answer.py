@@ -215,6 +215,8 @@ def _diagnostics(ex: Exchange) -> dict[str, Any]:
 def marks(ex: Exchange, attempt: Attempt | None, restatement: Restatement | None = None) -> Headers:
     """Response headers that say where an answer came from (`design.md` §8)."""
     out = [(b"x-omniroute-attempts", str(ex.attempts).encode())]
+    if ex.id:
+        out.append((b"x-omniroute-request", ex.id.encode()))
     if attempt is not None:
         out.append((b"x-omniroute-connection", attempt.target.connection.id.encode()))
     if restatement is not None:

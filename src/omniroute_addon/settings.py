@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
+from .history_settings import HistorySettings
 from .input_problems import Strict
 from .lock_settings import EgressLockSettings, ModelLockoutSettings
 from .nearest import shown
@@ -167,6 +168,7 @@ class Settings(Strict):
     )
     model_lockout: ModelLockoutSettings = group(ModelLockoutSettings, "Locks of one model of one connection (ML).")
     egress_lock: EgressLockSettings = group(EgressLockSettings, "Providers that count per outgoing address (EL).")
+    history: HistorySettings = group(HistorySettings, "What is remembered of finished requests.")
     plugins: PluginSettings = group(PluginSettings, "Which plugins run.")
 
     @property
