@@ -11,6 +11,10 @@ from omniroute_addon import __version__
 from omniroute_addon.errors import OmnirouteError
 
 from .check import check
+from .doctor import doctor
+from .env import env
+from .exec import exec_
+from .init import init
 from .path import path
 from .plugins import plugins
 from .providers import providers
@@ -46,7 +50,7 @@ def cli() -> None:
     logging.getLogger("omniroute_addon").addHandler(logging.NullHandler())
 
 
-for command in (run, status, reset, path, check, providers, rules, plugins, schema):
+for command in (run, exec_, env, init, doctor, status, reset, path, check, providers, rules, plugins, schema):
     cli.add_command(command)
 
 
