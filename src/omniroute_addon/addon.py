@@ -21,6 +21,7 @@ from mitmproxy.utils import asyncio_utils
 
 from . import dispatch
 from .api.server import Control, port_of, refuse_detour
+from .certificate_help import CertificateHelp
 from .core import Core
 from .engine import Engine
 from .entrance import Entrance
@@ -155,7 +156,9 @@ class Omniroute:
         if self.engine is None:
             files = self._files()
             self._state = State(files.state_path, told=self._remembered)
-            core = Core(config=loaded.config, packs=loaded.packs, rules=rules, store=self._state.store)
+            core = Core(
+                config=loaded.config, packs=loaded.packs, rules=rules, clients=loaded.clients, store=self._state.store
+            )
             core.warming = self._state.warming
             self.engine = Engine(core, files.plugin_host(loaded.config.settings))
         core = self.engine.core
@@ -291,4 +294,4 @@ def _check_choices(updated: set[str]) -> None:
             raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
 
 
-addons = [Omniroute()]
+addons = [CertificateHelp(), Omniroute()]

@@ -44,6 +44,7 @@ _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"(?:\*\.)?(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9a-f:.]+\])(?::([0-9]{{1,5}}))?")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _QUERY = re.compile(r"[A-Za-z0-9_.-]+")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,63}")
 _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 
 
@@ -126,6 +127,14 @@ def _checked_date(value: str) -> str:
 def _trait(value: Any) -> Any:
     if isinstance(value, str) and value not in TRAITS:
         raise ValueError(unknown("trait", value, TRAITS))
+    return value
+
+
+def _variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise ValueError(
+            f"the variable {shown(value)} cannot be used. Write its name only: capitals, digits and '_', ACME_API_KEY."
+        )
     return value
 
 
@@ -231,6 +240,9 @@ class PackFile(PackRules):
     )
     quota_families: dict[str, list[str]] | None = Field(
         None, description="Family -> globs of the models that share one quota (ML)."
+    )
+    key_env: list[Annotated[str, AfterValidator(_variable)]] | None = Field(
+        None, description="Variables in which people keep a key, the usual one first; `omniroute init` looks there."
     )
     source: Texts | None = Field(None, description="Addresses at which the facts of this pack were checked.")
     checked: CheckedDate | None = Field(None, description="When they were last checked, `2026-01-31`.")

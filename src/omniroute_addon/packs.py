@@ -183,6 +183,7 @@ def _provider(id_: str, facts: Mapping[str, Any], source: PackSource) -> Provide
         headers=MappingProxyType(dict(facts.get("headers", {}))),
         logins=tuple(entry.login() for entry in facts.get("logins", ())),
         traits=frozenset(facts.get("traits", ())),
+        key_env=tuple(facts.get("key_env", ())),
         source=f"{source.file}:{source.lines.get(id_, 1)}",
     )
 

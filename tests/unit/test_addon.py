@@ -21,6 +21,7 @@ from mitmproxy.test.tflow import tflow
 from omniroute_addon import addon as module
 from omniroute_addon import dispatch
 from omniroute_addon.addon import OPTIONS, Omniroute
+from omniroute_addon.certificate_help import CertificateHelp
 from omniroute_addon.clock import Clock
 from omniroute_addon.errors import NotAdmitted
 from omniroute_addon.exchange import Pause
@@ -668,5 +669,6 @@ async def test_a_shutdown_ends_a_pause_and_its_permit(engine: Refused) -> None:
     assert permit.cancelled()
 
 
-def test_the_script_hands_out_one_addon() -> None:
-    assert [type(entry) for entry in module.addons] == [Omniroute] and Omniroute.name == "omniroute"
+def test_the_script_hands_out_our_addons() -> None:
+    """The one that hides what a client logged in with comes last: the other wants its name first."""
+    assert [type(entry) for entry in module.addons] == [CertificateHelp, Omniroute] and Omniroute.name == "omniroute"

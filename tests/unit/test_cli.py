@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from omniroute_addon import __version__, places
+from omniroute_addon.bringup.programs import CA_VARIABLES
 from omniroute_addon.cli import cli
 from omniroute_addon.cli.path import SCRIPT
 from omniroute_addon.cli.run import EXPLICIT_MODES, EXPOSED, hint, read_options
-from omniroute_addon.cli.trust import own_authority, write_bundle
 from omniroute_addon.pack_files import bundled_rules
 
 GOOD = "connections:\n  - {id: work, provider: anthropic, key: env:TEST_KEY}\nsettings: {retries_in_place: 1}\n"
@@ -29,6 +28,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A person's empty configuration folder."""
     monkeypatch.setattr(places, "config_dir", lambda: tmp_path)
     monkeypatch.setenv("TEST_KEY", "sk-planted-secret")
+    for name in CA_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
@@ -44,7 +45,7 @@ def omniroute(*arguments: str | Path) -> Result:
 def test_help_names_every_command_in_one_whole_line() -> None:
     result = omniroute("--help")
     assert result.exit_code == 0
-    ours = {"check", "path", "plugins", "providers", "rules", "run", "schema"}
+    ours = {"check", "doctor", "env", "exec", "init", "path", "plugins", "providers", "rules", "run", "schema"}
     listed = [line.split(maxsplit=1) for line in result.output.partition("Commands:")[2].strip().splitlines()]
     assert ours <= {name for name, _ in listed} == cli.commands.keys()
     assert [text for name, text in listed if name in ours and text.endswith("...")] == []
@@ -289,9 +290,11 @@ def test_hint_names_proxy_and_certificates(tmp_path: Path) -> None:
         "As soon as it says below that the proxy is listening, set in the terminal of your agent or program:\n\n"
         "  export HTTPS_PROXY=http://127.0.0.1:9000\n"
         f"  export SSL_CERT_FILE='{confdir}/omniroute-ca-bundle.pem'\n"
-        f"  export REQUESTS_CA_BUNDLE='{confdir}/omniroute-ca-bundle.pem'\n"
+        f"  export NODE_EXTRA_CA_CERTS='{confdir}/mitmproxy-ca-cert.pem'\n"
+        f"  export CODEX_CA_CERTIFICATE='{confdir}/omniroute-ca-bundle.pem'\n"
         f"  export CURL_CA_BUNDLE='{confdir}/omniroute-ca-bundle.pem'\n"
-        f"  export NODE_EXTRA_CA_CERTS='{confdir}/mitmproxy-ca-cert.pem'\n\n"
+        f"  export REQUESTS_CA_BUNDLE='{confdir}/omniroute-ca-bundle.pem'\n"
+        f"  export NODE_USE_ENV_PROXY=1\n\n"
         "Then start it as always. Ctrl-C here ends the proxy.\n"
     )
 
@@ -318,31 +321,6 @@ def test_run_warns_once_when_other_machines_can_reach_it(
 ) -> None:
     stderr = omniroute("run", "--set", f"confdir={tmp_path}", *options.split()).stderr
     assert stderr.count(EXPOSED) == warned
-
-
-def test_bundle_trusts_the_proxy_and_everybody_else(tmp_path: Path) -> None:
-    """Hosts of no pack show their real certificates, and SSL_CERT_FILE replaces the system's authorities."""
-    bundle = write_bundle(tmp_path)
-    trusted = ssl.create_default_context(cafile=str(bundle)).get_ca_certs()
-    names = [dict(pair[0] for pair in ca["subject"]).get("commonName") for ca in trusted]
-    assert "mitmproxy" in names
-    assert len(names) > 50
-
-
-def test_bundle_without_a_system_file_takes_certifis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import certifi
-
-    nothing = ssl.get_default_verify_paths()._replace(cafile=None)
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
-    assert write_bundle(tmp_path).read_bytes().startswith(Path(certifi.where()).read_bytes().rstrip(b"\n"))
-
-
-def test_bundle_is_written_again_only_when_it_changed(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path)
-    before = bundle.stat().st_mtime_ns
-    assert write_bundle(tmp_path).stat().st_mtime_ns == before
-    bundle.write_text("something else")
-    assert own_authority(tmp_path).read_bytes() in write_bundle(tmp_path).read_bytes()
 
 
 @pytest.fixture

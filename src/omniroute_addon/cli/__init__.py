@@ -11,7 +11,11 @@ from omniroute_addon import __version__
 from omniroute_addon.errors import OmnirouteError
 
 from .check import check
+from .doctor import doctor
+from .env import env
+from .exec import exec_
 from .explain import explain
+from .init import init
 from .path import path
 from .plugins import plugins
 from .providers import providers
@@ -19,6 +23,7 @@ from .reset import reset
 from .rules import rules
 from .run import run
 from .schema import schema
+from .settings import settings
 from .status import status
 
 
@@ -47,7 +52,23 @@ def cli() -> None:
     logging.getLogger("omniroute_addon").addHandler(logging.NullHandler())
 
 
-for command in (run, status, reset, explain, path, check, providers, rules, plugins, schema):
+for command in (
+    run,
+    exec_,
+    env,
+    init,
+    doctor,
+    status,
+    reset,
+    explain,
+    settings,
+    path,
+    check,
+    providers,
+    rules,
+    plugins,
+    schema,
+):
     cli.add_command(command)
 
 

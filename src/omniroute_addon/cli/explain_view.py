@@ -69,6 +69,7 @@ def _title(request: Mapping[str, Any]) -> str:
 
 def _ending(request: Mapping[str, Any]) -> str:
     took = f"after {counted(request['attemptCount'], 'attempt')}, {_span(request['endedAt'] - request['startedAt'])}"
+    took += f", {_span(request['heldMs'])} of it held" if request["heldMs"] else ""
     status = request["status"]
     if request["good"]:
         return f"answered {status} by {request['connectionId']} {took}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
+
+from omniroute_addon.bringup.shells import rendered
+from omniroute_addon.bringup.variables import Behind, variables
 
 from .path import SCRIPT
 from .trust import own_authority, write_bundle
@@ -74,19 +76,18 @@ def hint(listening: Listening) -> str:
     """What to type in the client's terminal. Raises OSError when the certificates cannot be written.
 
     It comes before mitmproxy has started, because afterwards nobody but mitmproxy prints; it says so.
-    `requests` and some builds of curl look at no `SSL_CERT_FILE`, Node adds to its own authorities.
     """
-    bundle = shlex.quote(str(write_bundle(listening.confdir)))
-    authority = shlex.quote(str(own_authority(listening.confdir)))
-    host = f"[{listening.host}]" if ":" in listening.host else listening.host
+    behind = Behind(
+        host=listening.host,
+        port=listening.port,
+        bundle=write_bundle(listening.confdir),
+        authority=own_authority(listening.confdir),
+    )
+    exports = rendered(variables(behind, {}), "sh").replace("\n", "\n  ")
     return f"""\
 As soon as it says below that the proxy is listening, set in the terminal of your agent or program:
 
-  export HTTPS_PROXY=http://{host}:{listening.port}
-  export SSL_CERT_FILE={bundle}
-  export REQUESTS_CA_BUNDLE={bundle}
-  export CURL_CA_BUNDLE={bundle}
-  export NODE_EXTRA_CA_CERTS={authority}
+  {exports}
 
 Then start it as always. Ctrl-C here ends the proxy.
 """

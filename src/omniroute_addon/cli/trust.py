@@ -1,12 +1,19 @@
-"""One file with every certificate authority that a client behind the proxy must trust."""
+"""The certificates of a proxy: mitmproxy's own authority, and the bundle that clients trust."""
 
 from __future__ import annotations
 
-import ssl
+import os
 from pathlib import Path
+
+from omniroute_addon.bringup import bundle
 
 KEY_BITS = 2048
 """As mitmproxy itself makes its authority's key."""
+
+
+def authority_path(confdir: Path) -> Path:
+    """Where mitmproxy keeps its certificate; need not be there."""
+    return confdir / "mitmproxy-ca-cert.pem"
 
 
 def own_authority(confdir: Path) -> Path:
@@ -14,29 +21,12 @@ def own_authority(confdir: Path) -> Path:
     from mitmproxy.certs import CertStore
     from mitmproxy.options import CONF_BASENAME
 
-    certificate = confdir / f"{CONF_BASENAME}-ca-cert.pem"
+    certificate = authority_path(confdir)
     if not certificate.exists():
         CertStore.from_store(confdir, CONF_BASENAME, KEY_BITS)
     return certificate
 
 
 def write_bundle(confdir: Path) -> Path:
-    """Write the system's authorities and ours into one file and return its path. Raises OSError.
-
-    `SSL_CERT_FILE` replaces a client's authorities, and hosts of no pack show their real certificates: with ours
-    alone a client could reach providers and nothing else.
-    """
-    bundle = confdir / "omniroute-ca-bundle.pem"
-    text = _system_authorities().rstrip(b"\n") + b"\n" + own_authority(confdir).read_bytes()
-    if not bundle.exists() or bundle.read_bytes() != text:
-        bundle.write_bytes(text)
-    return bundle
-
-
-def _system_authorities() -> bytes:
-    system = ssl.get_default_verify_paths().cafile
-    if system and Path(system).is_file():
-        return Path(system).read_bytes()
-    import certifi
-
-    return Path(certifi.where()).read_bytes()
+    """The system's authorities, the user's and ours in one file that is fresh; its path. Raises OSError."""
+    return bundle.write_bundle(confdir, own_authority(confdir), os.environ)

@@ -64,6 +64,8 @@ class Provider:
     """Sorts of credentials that go another way; the first whose prefix fits."""
     traits: frozenset[str] = frozenset()
     """Facts that mechanisms ask for by name (`passthrough_models`, `per_model_quota`, `full_text`, …)."""
+    key_env: tuple[str, ...] = ()
+    """Variables in which people keep a key of this provider, the usual one first; `omniroute init` looks there."""
     source: str = ""
     """`file:line` the pack came from."""
 

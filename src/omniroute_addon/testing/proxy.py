@@ -128,8 +128,9 @@ def shared_confdir() -> Path:
 def our_addons() -> list[Any]:
     """What `mitmdump -s omniroute_addon` loads."""
     from omniroute_addon.addon import Omniroute
+    from omniroute_addon.certificate_help import CertificateHelp
 
-    return [Omniroute()]
+    return [CertificateHelp(), Omniroute()]
 
 
 def write_config(folder: Path, config: Config | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 STORE = ROOT / "src" / "omniroute_addon" / "store"
 FILES = sorted({*(ROOT / "src").rglob("*.py"), *(ROOT / "plugins").glob("*.py")})
 OUTSIDE = [path for path in FILES if STORE not in path.parents]
-ENGINE = {"faults.py", "migrations.py", "sqlite.py", "state_file.py"}
+ENGINE = {"checkup.py", "faults.py", "migrations.py", "sqlite.py", "state_file.py"}
 
 
 def imported(path: Path) -> set[str]:

@@ -1,0 +1,1 @@
+"""The parts of `scripts/agents.py`, which runs real agents behind the proxy."""

@@ -1,0 +1,120 @@
+"""What `exec`, `env` and `doctor` share: the proxy that is meant, and the environment that leads to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from omniroute_addon import places
+from omniroute_addon.bringup import found, launch, programs
+from omniroute_addon.bringup.bundle import write_bundle
+from omniroute_addon.bringup.node import Node, needs_preload, parse_version
+from omniroute_addon.bringup.variables import Behind, node_options, variables
+from omniroute_addon.files import Files
+
+from .path import SCRIPT
+from .trust import own_authority
+
+TOKEN = "OMNIROUTE_AGENT_TOKEN"
+"""Holds the token of an agent, where the operator demands one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """A proxy that runs for one command."""
+
+    process: launch.OwnProxy
+    confdir: Path
+
+    @property
+    def port(self) -> int:
+        return self.process.port
+
+    @property
+    def log(self) -> Path:
+        return self.process.log
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+def find_running(environ: Mapping[str, str]) -> found.Running | None:
+    """The proxy that runs already: that of an `omniroute exec` around us first."""
+    return found.marked(environ)
+
+
+def start_own(files: Files, options: Sequence[str], environ: Mapping[str, str]) -> Own:
+    """Start one for one command. Raises NotStarted, OSError."""
+    for option in options:
+        if "=" not in option:
+            raise click.BadParameter(f"'{option}' has no '='. Write --set NAME=VALUE.", param_hint="--set")
+    said = dict(option.partition("=")[::2] for option in options)
+    confdir = Path(said.get("confdir", found.default_confdir())).expanduser()
+    own_authority(confdir)  # before mitmproxy writes it: we need it to tell the command whom to trust
+    named = {"config": files.config, "rules": files.rules, "plugins": files.plugins}
+    # A flow's line would put whole addresses into a file that stays, and Gemini's may hold a key.
+    wanted = {"listen_host": found.LOOPBACK, "listen_port": "0", "flow_detail": "0", "confdir": str(confdir)}
+    wanted |= {f"omniroute_{name}": str(path.absolute()) for name, path in named.items() if path is not None}
+    words = [word for name, value in (wanted | said).items() for word in ("--set", f"{name}={value}")]
+    process = launch.start(["-s", str(SCRIPT), *words], logs=places.default_state_dir() / "logs", environ=environ)
+    return Own(process=process, confdir=confdir)
+
+
+def behind(running: found.Running, command: Sequence[str], agent: str | None, environ: Mapping[str, str]) -> Behind:
+    """The proxy as this command sees it. Raises OSError when the certificates cannot be written."""
+    authority = own_authority(running.confdir)
+    name = agent if agent is not None else programs.agent_name(command, programs.recognise(command)) if command else ""
+    return Behind(
+        host=running.host,
+        port=running.port,
+        bundle=write_bundle(running.confdir, authority, environ),
+        authority=authority,
+        agent=name,
+        token=environ.get(TOKEN, ""),
+    )
+
+
+def environment(client: Behind, command: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a command behind the proxy."""
+    found = {**environ, **proxy_variables(client, environ)}
+    program = programs.recognise(command)
+    if program is None or not program.minds_proxy:
+        node = installed_node(environ)
+        if node is not None and needs_preload(node):
+            found["NODE_OPTIONS"] = node_options(environ.get("NODE_OPTIONS", ""))
+    return found
+
+
+def proxy_variables(client: Behind, environ: Mapping[str, str]) -> dict[str, str]:
+    """What must be set. The packs are read only where an exception list could lead around the proxy."""
+    excepted = environ.get("NO_PROXY") or environ.get("no_proxy")
+    return variables(client, environ, managed_hosts() if excepted else ())
+
+
+def managed_hosts() -> tuple[str, ...]:
+    """All hosts of the bundled and the user's packs; what cannot be read is told by others."""
+    from omniroute_addon.pack_files import pack_folders
+    from omniroute_addon.packs import load_packs
+
+    packs, _ = load_packs(pack_folders(None))
+    hosts = dict.fromkeys(host for provider in packs.providers.values() for host in provider.hosts)
+    return tuple(host for host in hosts if not host.startswith(("localhost", "127.", "[")))
+
+
+def installed_node(environ: Mapping[str, str]) -> Node | None:
+    """The Node on the PATH; None when there is none, or it does not answer."""
+    file = shutil.which("node", path=environ.get("PATH", os.defpath))
+    if file is None:
+        return None
+    clean = {name: value for name, value in environ.items() if name != "NODE_OPTIONS"}
+    try:
+        done = subprocess.run([file, "--version"], capture_output=True, text=True, timeout=10, check=False, env=clean)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return parse_version(done.stdout)

@@ -1,0 +1,68 @@
+"""`omniroute exec`: one line that brings any program behind the proxy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from omniroute_addon.files import Files
+
+from .files import file_options
+
+
+@click.command(name="exec", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@file_options("config", "rules", "plugins")
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy for the new proxy.")
+@click.option("--new", is_flag=True, help="Start a proxy for this command even when one runs.")
+@click.option("--agent", metavar="NAME", help="What the agent is called in logs; its program's name otherwise.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing before the command runs.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND [ARGS]...")
+def exec_(
+    files: Files, options: tuple[str, ...], new: bool, agent: str | None, quiet: bool, command: tuple[str, ...]
+) -> None:
+    """Run a command behind the proxy.
+
+    Uses the proxy that runs already. When none does, starts one on a free port of this machine for this command alone,
+    and ends it afterwards. Sets the variables that make the command use and trust it; signals, terminal and exit code
+    are the command's own. 125 is our own failure, 126 and 127: the command cannot be run, or is not found.
+
+    A configuration file, packs, plugins or options that are named here are for a new proxy.
+    """
+    from omniroute_addon.bringup import command as run
+    from omniroute_addon.bringup.found import MARK, Running, mark
+    from omniroute_addon.errors import OmnirouteError
+
+    from .behind import behind, environment, find_running, start_own
+
+    own = None
+    try:
+        file = run.find(command, os.environ)
+        running = None if new or options or files != Files() else find_running(os.environ)
+        if running is None:
+            own = start_own(files, options, os.environ)
+            running = Running(host="127.0.0.1", port=own.port, confdir=own.confdir)
+        client = behind(running, command, agent, os.environ)
+        environ = {**environment(client, command, os.environ), MARK: mark(running)}
+        if not quiet:
+            log = f"; its log: {_short(own.log)}" if own else ""
+            click.echo(
+                f"omniroute: '{client.agent}' is behind the proxy at {running.host}:{running.port}{log}", err=True
+            )
+        code = run.become(file, command, environ)
+    except run.CannotRun as error:
+        click.echo(f"omniroute: {error}", err=True)
+        code = error.code
+    except (OmnirouteError, OSError) as error:
+        click.echo(f"omniroute: {error}", err=True)
+        code = run.OURS
+    if own is not None:
+        own.stop()
+    sys.exit(code)
+
+
+def _short(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
