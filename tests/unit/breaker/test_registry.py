@@ -147,13 +147,13 @@ def test_a_reset_closes_and_makes_probes_meaningless() -> None:
     breakers = opened()
     fail(breakers, 3, "openai")
     running = probe(breakers, "h", T0 + HOLD)
-    assert breakers.reset(T0 + HOLD) == 2
+    assert breakers.reset(T0 + HOLD) == ["glm", "openai"]
     for _ in range(2):
         breakers.failed("glm", Failure(connection="x"), T0 + HOLD + 1, running)
     glm = breakers.read("glm", T0 + HOLD + 1)
     assert (glm.state, glm.failures, glm.history[-1].reason) == (CLOSED, 0, "manual-reset")
     assert breakers.read("openai", T0 + HOLD).failures == 0
-    assert breakers.reset(T0 + HOLD, "openai") == 1 and breakers.reset(T0 + HOLD, "nobody") == 0
+    assert breakers.reset(T0 + HOLD, "openai") == ["openai"] and breakers.reset(T0 + HOLD, "nobody") == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from omniroute_addon.clock import Clock
 from omniroute_addon.config import Config
 from omniroute_addon.cooldown.rest import CLEAN
 from omniroute_addon.core import Core
-from omniroute_addon.model import RetryAfter, RuleRef
+from omniroute_addon.model import ResetOrder, RetryAfter, RuleRef
 from omniroute_addon.settings import Settings
 from omniroute_addon.store.memory import MemoryStore
 from omniroute_addon.testing.calls import (
@@ -202,7 +202,7 @@ class Cooldown(RuleBasedStateMachine):
     @precondition(lambda self: any(m.out for m in self.models.values()))
     @rule(terminal=st.booleans())
     def a_person_resets(self, terminal: bool) -> None:
-        self.plugin.reset(terminal=terminal)
+        self.plugin.reset(ResetOrder(part="connection", terminal=terminal))
         self.models = {n: m if m.out and not terminal else self.clean(n) for n, m in self.models.items()}
 
     @rule(name=st.sampled_from(NAMES), sort=st.sampled_from(["bad turn", "stall", "abort"]))

@@ -19,7 +19,7 @@ from omniroute_addon.plugins.circuit_breaker import CircuitBreaker
 from omniroute_addon.clock import Clock
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
-from omniroute_addon.model import Attempt, ModelCall
+from omniroute_addon.model import Attempt, ModelCall, ResetOrder
 from omniroute_addon.settings import Settings
 from omniroute_addon.store.memory import MemoryStore
 from omniroute_addon.testing.calls import (
@@ -316,7 +316,7 @@ class BreakerLaws(RuleBasedStateMachine):
     @rule()
     def person_resets(self) -> None:
         """CB-68"""
-        assert self.plugin.reset(self.now) == 1
+        assert len(self.plugin.reset(ResetOrder(part="provider"), self.now)) == 1
         self.model.reset()
 
     @rule()
