@@ -111,7 +111,8 @@ class FormFile(Strict):
     retry_after_max_s: Seconds | None = Field(None, description="Most that it says; the message has the true time.")
     retry_after_unknown_s: Seconds | None = Field(None, description="What it says when nobody knows a time.")
     brief: bool = Field(
-        False, description="A message of one sentence and the time: the client takes other words for a reason to go on."
+        False,
+        description="One sentence and the time, no facts beside it: the client takes words in them for a reason to go on.",
     )
     own_words: bool = Field(False, description="Never the upstream's body: the client takes words in it for the end.")
     type: str = Field("", description="Error type of a 429.")

@@ -114,8 +114,8 @@ class _Telling:
                 kind=story.verdict.kind if story else "",
                 message=words,
                 retry_after_s=form.told_s,
-                diagnostics=diagnostics(ex) if code else None,
-                extra=self._times(form) if form.told_s is not None and of_a_pool(ex) else {},
+                diagnostics=diagnostics(ex) if code and not form.form.brief else None,
+                extra=self._times(form) if form.told_s is not None and of_a_pool(ex) and not form.form.brief else {},
                 details=form.form.details if limited else (),
             )
         )
