@@ -45,7 +45,7 @@ def put(ex: Exchange, *, status: int, wait_s: float | None, ends: bool, survival
         status=sent,
         retry_after_s=None if shown is None else math.ceil(shown),
         told_s=wait_s,
-        ours=rewritten or worded or form.own_words,
+        ours=rewritten or worded or form.own_words or form.brief,
     )
 
 

@@ -10,6 +10,7 @@ from omniroute_addon.exchange import Exchange, RawAnswer, Reply
 from omniroute_addon.model import Attempt, Restatement, Story
 from omniroute_addon.wire import Headers
 
+from .codes import CODES
 from .diagnostics import diagnostics
 from .form import Put, put
 from .stories import MAY_WAIT, about_a_key_of_ours, earliest_way_out, most_useful, of_a_pool, others_rest
@@ -101,6 +102,8 @@ class _Telling:
         """An error of our own. `again`: another try may help, so the time is worth saying."""
         form = self._put(status, again=again, ends=ends)
         ex, words = self.ex, message or sentence(self.ex, code or "upstream_error", story)
+        if form.form.brief:
+            words = CODES[code or ("upstream_error" if form.told_s is None else "all_targets_cooling_down")]
         if form.told_s is not None and of_a_pool(ex):
             words = f"{words.rstrip('. ')}. {time_of(form.told_s, self.now)}"
         limited = form.status == 429
@@ -112,8 +115,8 @@ class _Telling:
                 kind=story.verdict.kind if story else "",
                 message=words,
                 retry_after_s=form.told_s,
-                diagnostics=diagnostics(ex, code, self.wait_s, self.now) if code else None,
-                extra=self._times(form) if form.told_s is not None and of_a_pool(ex) else {},
+                diagnostics=diagnostics(ex, code, self.wait_s, self.now) if code and not form.form.brief else None,
+                extra=self._times(form) if form.told_s is not None and of_a_pool(ex) and not form.form.brief else {},
                 details=form.form.details if limited else (),
             )
         )

@@ -62,6 +62,8 @@ class AnswerForm:
     """Most that `Retry-After` says; the true time is then in the message."""
     retry_after_unknown_s: float | None = None
     """What `Retry-After` says when nobody knows a time."""
+    brief: bool = False
+    """The body says no more than what it comes to, and when: the client takes words in it for a reason to go on."""
     own_words: bool = False
     """Never the upstream's body: the client reads words in it that end the session."""
     type: str = ""

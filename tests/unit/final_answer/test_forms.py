@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -195,6 +196,31 @@ def test_gemini_cli_reads_the_time_in_the_body_and_a_days_quota_ends_it() -> Non
     assert details["RetryInfo"]["retryDelay"] == "20s" and "QuotaFailure" not in details
     far = tell(scene(BOOK.profiles["gemini-cli"], wait_s=3600)).error["details"]
     assert "PerDay" in str(far) and {"3600s"} == {d["retryDelay"] for d in far if "retryDelay" in d}
+
+
+RETRIED_WORDS = re.compile(
+    "429|50[0-4]|rate.?limit|too many|overloaded|unavailable|server.error|exhausted|try again|terminated", re.IGNORECASE
+)
+"""What opencode looks for in a body, besides network faults: it then goes on whatever the status."""
+
+
+@pytest.mark.parametrize("words", ["Rate limit reached.", "503 try again later", ""])
+@pytest.mark.parametrize("wait_s", [3600, None])
+def test_opencode_ends_because_nothing_in_the_body_says_go_on(words: str, wait_s: float | None) -> None:
+    """Measured with 1.18.33: 402, but seven requests in 85 s when the body had 'rate_limit' in it."""
+    kind, status = ("rate_limit", 429) if wait_s else ("auth_invalid", 401)
+    one = failed(kind, status, hint_s=wait_s, terminal=not wait_s)
+    one = replace(one, verdict=replace(one.verdict, message=words))
+    told = tell(scene(BOOK.profiles["opencode"], one))
+    assert (told.status, told.retry_after) == (402, None)
+    assert not RETRIED_WORDS.search(told.body.decode())
+    assert ("free again in 60 min" in told.error["message"]) is (wait_s is not None)
+
+
+def test_claude_code_is_told_the_time_when_it_ends() -> None:
+    told = tell(scene(BOOK.profiles["claude-code"], failed("rate_limit", 429, hint_s=3600)))
+    assert told.error["message"].startswith("their own words. A connection is free again in 60 min, at ")
+    assert (told.status, told.retry_after, told.should_retry) == (429, "3600", "false")
 
 
 def test_a_cut_short_time_is_only_in_the_header() -> None:
