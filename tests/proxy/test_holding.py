@@ -31,7 +31,7 @@ def settings(**more: Any) -> dict[str, Any]:
 
 
 def alive(every_ms: int = 1000, **more: Any) -> dict[str, Any]:
-    return settings(cooldown_wait={"keep_alive": "on", "keep_alive_ms": every_ms}, **more)
+    return settings(cooldown_wait={"keep_alive": True, "keep_alive_ms": every_ms}, **more)
 
 
 def ask_as(headers: dict[str, str], dialect: Any = "anthropic-messages", **more: Any) -> Question:
@@ -302,3 +302,20 @@ async def test_a_call_without_stream_is_held_in_silence(open_stage: OpenStage) -
     seen = await s.ask(ask_as(NODE, stream=False))
     assert (seen.status, seen.header("content-type")) == (200, "application/json")
     assert seen.json()["content"]
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_the_clients_connection_is_as_good_as_before(http2: bool, open_stage: OpenStage) -> None:
+    """Behind an error inside the stream, and behind a stream that followed the signs, the next request is like any."""
+    s = await open_stage("a", provider="anthropic", config=alive())
+    late = error("anthropic-messages", 400, "no such thing")
+    slow_error = Reply(**{**_fields(late), "before": (Pause(1.3),)})
+    slow = Reply(**{**_fields(anthropic("fine")), "before": (Pause(1.3),)})
+    s.upstream.script([slow_error, slow, anthropic("fine")])
+    q = ask_as(NODE)
+    async with s.client(q, http2=http2) as client:
+        for signs in (1, 1, 0):
+            seen = await client.request(q.method, q.path, headers=q.headers, body=q.body)
+            assert (seen.status, seen.end, len(seen.heads)) == (200, "complete", 1)
+            assert split_signs(seen.body)[0] == signs
+    assert s.proxy.errors == []
