@@ -319,3 +319,49 @@ async def test_the_clients_connection_is_as_good_as_before(http2: bool, open_sta
             assert (seen.status, seen.end, len(seen.heads)) == (200, "complete", 1)
             assert split_signs(seen.body)[0] == signs
     assert s.proxy.errors == []
+
+
+class WantsItWhole:
+    def responseheaders(self, flow: Any) -> None:
+        flow.response.stream = False
+
+
+async def test_an_addon_that_wants_the_body_whole_gets_it_and_the_client_one_head(open_stage: OpenStage) -> None:
+    s = await open_stage("a", provider="anthropic", config=alive(), addons=[Omniroute(), WantsItWhole()])
+    s.upstream.script(Reply(**{**_fields(anthropic("fine")), "before": (Pause(1.3),)}))
+    seen = await s.ask(ask_as(NODE))
+    signs, rest = split_signs(seen.body)
+    assert (seen.status, seen.end, len(seen.heads), signs) == (200, "complete", 1, 1)
+    assert rest.startswith(b"event: message_start") and b"message_stop" in rest
+    flow = await s.proxy.finished(1)
+    assert flow.response.content == rest
+
+
+class KillsAtTheHead:
+    def responseheaders(self, flow: Any) -> None:
+        flow.kill()
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_a_flow_that_is_killed_behind_the_signs_is_cut(http2: bool, open_stage: OpenStage) -> None:
+    """Never a clean end: the client must not take it for a whole answer."""
+    s = await open_stage("a", provider="anthropic", config=alive(), addons=[Omniroute(), KillsAtTheHead()])
+    s.upstream.script(Reply(**{**_fields(anthropic("fine")), "before": (Pause(1.3),)}))
+    seen = await s.ask(ask_as(NODE), http2=http2)
+    assert seen.end != "complete" and b"message_start" not in seen.body
+
+
+async def test_an_http_1_0_client_gets_no_signs(open_stage: OpenStage) -> None:
+    """It knows no chunks: the end of what was begun could not be told from a cut."""
+    s = await open_stage("a", provider="anthropic", config=alive())
+    s.upstream.script(Reply(**{**_fields(anthropic("fine")), "before": (Pause(1.3),)}))
+    q = ask_as(NODE)
+    fields = "".join(f"{name}: {value}\r\n" for name, value in q.headers.items())
+    async with s.client(q) as client, asyncio.timeout(8):
+        assert client.pipe
+        head = f"POST {q.path} HTTP/1.0\r\nhost: {q.host}\r\n{fields}content-length: {len(q.body)}\r\n\r\n"
+        client.pipe.write(head.encode() + q.body)
+        got = b""
+        while data := await client.pipe.read():
+            got += data
+    assert b'{"type": "ping"}' not in got and b"message_stop" in got
