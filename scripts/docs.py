@@ -168,6 +168,69 @@ def pack_fields() -> str:
     return _fields(PackFile)
 
 
+def client_fields() -> str:
+    from omniroute_addon.clients import profile_schema as written
+
+    parts = (
+        ("", written.ProfileFile),
+        ("when.", written.WhenFile),
+        ("session.", written.SessionFile),
+        ("waits.", written.WaitsFile),
+        ("retries.", written.RetriesFile),
+        ("exhausted.", written.ExhaustedFile),
+        ("exhausted.near.", written.FormFile),
+        ("examples.", written.ProfileExample),
+    )
+    return table(
+        ("field", "meaning"),
+        (
+            (code(prefix + name), field.description or "")
+            for prefix, model in parts
+            for name, field in model.model_fields.items()
+        ),
+    )
+
+
+def clients() -> str:
+    from omniroute_addon.clients.profile_files import client_folder, read_profile_file
+    from omniroute_addon.packs import PackFolder, bundled_rules
+
+    folder = client_folder(PackFolder(path=bundled_rules(), label="rules"))
+    sources = [source for path in folder.files() if (source := read_profile_file(folder, path)[0])]
+
+    def known_by(when: Any) -> str:
+        conditions = [
+            " or ".join(map(code, when.user_agent or ())),
+            *(
+                code(f"{name}: {'…' if values is True else ' or '.join(values)}")
+                for name, values in when.headers.items()
+            ),
+            "the proxy user " + " or ".join(map(code, when.agent)) if when.agent else "",
+        ]
+        return " and ".join(filter(None, conditions))
+
+    def listed(values: Any) -> str:
+        by_value: dict[str, list[str]] = {}
+        for dialect, value in (values or {}).items():
+            by_value.setdefault(value, []).append(dialect)
+        return "; ".join(f"{value}: {', '.join(names)}" for value, names in by_value.items())
+
+    return table(
+        ("id", "client", "tested", "known by", "keep-alive", "a broken stream ends with"),
+        (
+            (
+                code(source.profile.id),
+                source.profile.name or source.profile.id,
+                source.profile.tested or "",
+                "; ".join(map(known_by, source.profile.when or ())) or "(everybody else)",
+                listed(source.profile.keep_alive),
+                listed(source.profile.broken_stream) or "error_event",
+            )
+            for source in sources
+        ),
+    )
+
+
 def connection_fields() -> str:
     from omniroute_addon.config_schema import ConnectionFile
 
@@ -215,6 +278,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "agent-fields": agent_fields,
     "breaker-diagram": breaker_diagram,
     "breaker-table": breaker_table,
+    "client-fields": client_fields,
+    "clients": clients,
     "codes": codes,
     "commands": commands,
     "connection-fields": connection_fields,

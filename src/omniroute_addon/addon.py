@@ -188,7 +188,7 @@ class Omniroute:
             core.warming = self._state.warming
             self.engine = Engine(core, files.plugin_host(loaded.config.settings))
         core = self.engine.core
-        core.config, core.packs, core.rules = loaded.config, loaded.packs, rules
+        core.config, core.packs, core.rules, core.clients = loaded.config, loaded.packs, rules, loaded.clients
         self.engine.plugins.each("start", core=core)
         log.info("in force: %s", summary(loaded, len(rules.rules), len(self.engine.plugins.plugins())))
 

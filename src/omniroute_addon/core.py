@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .clients.book import ClientBook
 from .clock import Clock
 from .store import Store
 from .store.memory import MemoryStore
@@ -23,6 +24,7 @@ class Core:
     config: Config
     packs: Packs
     rules: RuleBook
+    clients: ClientBook = field(default_factory=ClientBook)
     clock: Clock = field(default_factory=Clock)
     store: Store = field(default_factory=MemoryStore)
     """Where every mechanism keeps its state; only in memory unless the addon gives it a file."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from .dialects import Dialect
-from .model import Attempt, Exclusion, ModelCall, Story, Target, Verdict
+from .model import Attempt, ClientProfile, Exclusion, ModelCall, Story, Target, Verdict
 from .wire import Headers, Incoming, Outgoing
 
 
@@ -67,6 +67,8 @@ class Exchange:
     body: bytes
     """Decoded."""
     dialect: Dialect
+    profile: ClientProfile = field(default_factory=ClientProfile)
+    """What is known of the client program."""
     model_in_path: bool = False
     """Only the client's path names the model (`CallFacts`)."""
     targets: tuple[Target, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 
+from .clients.session import session_of
 from .core import Core
 from .dialects import dialect
 from .exchange import Exchange
@@ -36,13 +37,18 @@ class Identifier:
     ) -> Exchange | None:
         """The exchange for a model call, or None for everything that passes as without us.
 
-        `host` is the name that the client meant (in transparent mode `incoming.host` is an address).
+        `host` is the name that the client meant (in transparent mode `incoming.host` is an address), `agent` the user
+        name that it gave to the proxy.
         """
         found = self._core.packs.match_call(host, incoming.port, incoming.path) if incoming.method == "POST" else None
         if found is None:
             return None
         (provider, endpoint), now = found, self._core.clock.now()
         speech = dialect(endpoint.dialect)
+        fields = {name.lower(): value for name, value in incoming.headers}
+        profile = self._core.clients.recognise(fields, host=host, path=incoming.path, agent=agent)
+        if self._core.clients.is_side_path(profile, incoming.path):
+            return None
         try:
             body = decoded_body(incoming)
             facts = speech.read_call(path=incoming.path, body=body)
@@ -50,12 +56,14 @@ class Identifier:
             # The provider's own words about a malformed request are better than ours (A21).
             log.info("not a readable %s request to %s, passed on as it is: %s", endpoint.dialect, host, error)
             return None
+        secret = client_secret(incoming)
         call = ModelCall(
             provider=provider.id,
             dialect=endpoint.dialect,
             model=facts.model,
             stream=facts.stream,
-            session=facts.session or (f"agent:{agent}" if agent else None),
+            session=session_of(profile, fields, facts.body, agent=agent, owner=secret.digest if secret else peer or ""),
+            client_profile=profile.id,
             tools=facts.tools,
             history_items=facts.history_items,
             body_bytes=len(body),
@@ -71,15 +79,17 @@ class Identifier:
             incoming=incoming,
             body=body,
             dialect=speech,
+            profile=self._core.clients.profiles.get(call.client_profile, profile),
             model_in_path=facts.model_in_path,
-            targets=self._resolve(call, incoming, host, endpoint.auth or provider.auth),
+            targets=self._resolve(call, incoming, host, secret, endpoint.auth or provider.auth),
             started_at=now,
             deadline_at=now + self._core.config.settings.deadline_ms / 1000,
             permits=self._core.warming(),
         )
 
-    def _resolve(self, call: ModelCall, incoming: Incoming, host: str, auth: Auth) -> tuple[Target, ...]:
-        secret = client_secret(incoming)
+    def _resolve(
+        self, call: ModelCall, incoming: Incoming, host: str, secret: Secret | None, auth: Auth
+    ) -> tuple[Target, ...]:
         connection = _own_connection(call.provider, secret)
         # Without the query, which may hold the credential; by name, so that the provider's own door is known as such.
         name = f"[{host}]" if ":" in host else host

@@ -33,7 +33,7 @@ _EXPECTS: Final = {
     "model": _MAPPING,
 }
 """Beginning of pydantic's error type -> what is wanted, and what to do."""
-_KEY_NAMES: Final = {"endpoints": "dialect"}
+_KEY_NAMES: Final = {"endpoints": "dialect", "keep_alive": "dialect", "broken_stream": "dialect"}
 """What the keys of a mapping are, where only some are allowed."""
 _BOUNDS: Final = {
     "greater_than_equal": ("at least", "ge"),
@@ -130,12 +130,13 @@ def _sentence(detail: ErrorDetails, model: type[BaseModel], path: Path, *, secre
     if kind in ("literal_error", "enum"):
         if loc[-1] == "[key]":
             return unknown(_KEY_NAMES.get(words[-2], "key"), words[-1], _quoted(context["expected"]))
-        return unknown(_singular(words[-1]), detail["input"], _quoted(context["expected"]))
+        named = words[-2] if len(words) > 1 and words[-2] in _KEY_NAMES else words[-1]
+        return unknown(_singular(named), detail["input"], _quoted(context["expected"]))
     if kind in ("value_error", "assertion_error"):
         return str(context["error"])
     if kind in _BOUNDS:
         words_, bound = _BOUNDS[kind]
-        return f"{name} must be {words_} {context[bound]}{value}."
+        return f"{name} must be {words_} {context[bound]:.15g}{value}."
     if kind in _COUNTS:
         words_, bound = _COUNTS[kind]
         unit = "characters" if kind.startswith("string") else "entries"

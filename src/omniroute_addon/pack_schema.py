@@ -145,6 +145,8 @@ def _as_list(value: Any) -> Any:
 ProviderId = Annotated[str, AfterValidator(check_id)]
 HeaderName = Annotated[str, AfterValidator(check_header)]
 HeaderValue = Annotated[str, AfterValidator(check_header_value)]
+PathGlob = Annotated[str, AfterValidator(_path_glob)]
+CheckedDate = Annotated[str, AfterValidator(_checked_date)]
 
 
 class AuthFile(Strict):
@@ -191,7 +193,7 @@ class EndpointFile(Strict):
     url: Annotated[str, AfterValidator(_endpoint_url)] = Field(
         description="Absolute URL; `{model}` and `{method}` are filled in, other `{names}` come from a `base_url`."
     )
-    aliases: list[Annotated[str, AfterValidator(_path_glob)]] = Field(
+    aliases: list[PathGlob] = Field(
         default_factory=list,
         description="Further paths that are the same door; `*` is part of a segment, `**` any number of them.",
     )
@@ -243,9 +245,7 @@ class PackFile(PackRules):
         None, description="Variables in which people keep a key, the usual one first; `omniroute init` looks there."
     )
     source: Texts | None = Field(None, description="Addresses at which the facts of this pack were checked.")
-    checked: Annotated[str, AfterValidator(_checked_date)] | None = Field(
-        None, description="When they were last checked, `2026-01-31`."
-    )
+    checked: CheckedDate | None = Field(None, description="When they were last checked, `2026-01-31`.")
 
 
 def pack_json_schema() -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """The files behind a running proxy: loads them, notices changes, and keeps the last good version of a file that breaks.
 
-`Sources` starts no thread and reads no clock. The addon calls `poll()` in a worker thread every second: two hundred
+`Sources` starts no thread and reads no clock. The addon calls `poll()` in a worker thread every second: a hundred
 `stat` calls when nothing changed, one reading of the changed files when something did.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .clients.book import ClientBook
+from .clients.merge import build_clients
+from .clients.profile_files import ProfileSource, client_folder, read_profile_file
 from .config import Config, ConfigReading, config_without_file, read_config
 from .pack_files import PackFolder, PackSource, read_pack_file
 from .packs import Packs, build_packs
@@ -26,6 +29,7 @@ class Loaded:
 
     packs: Packs
     config: Config
+    clients: ClientBook = field(default_factory=ClientBook)
     problems: tuple[str, ...] = ()
     """What is wrong, one text each. Everything else is in force."""
     refused: bool = False
@@ -35,12 +39,51 @@ class Loaded:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A pack file as it was last read."""
+class _Kept[Source]:
+    """A file as it was last read."""
 
     stamp: Stamp
-    good: PackSource | None = None
+    good: Source | None = None
     problems: list[str] = field(default_factory=list)
+
+
+class _Layers[Source]:
+    """The files of one sort, folder by folder, each read again only when it changed."""
+
+    def __init__(
+        self,
+        folders: Sequence[PackFolder],
+        read: Callable[[PackFolder, Path], tuple[Source | None, list[str]]],
+    ) -> None:
+        self.folders = tuple(folders)
+        self._read = read
+        self._kept: dict[Path, _Kept[Source]] = {}
+
+    def paths(self) -> list[Path]:
+        return [path for folder in self.folders for path in _files(folder)]
+
+    def load(self, stamps: Mapping[Path, Stamp]) -> tuple[list[list[Source]], list[str]]:
+        """What is in force of each folder, and what is wrong."""
+        layers: list[list[Source]] = []
+        problems: list[str] = []
+        for folder in self.folders:
+            kept = [self._one(folder, path, stamps.get(path)) for path in _files(folder)]
+            layers.append([entry.good for entry in kept if entry.good is not None])
+            problems += [text for entry in kept for text in entry.problems]
+        for gone in self._kept.keys() - stamps.keys():
+            del self._kept[gone]
+        return layers, problems
+
+    def _one(self, folder: PackFolder, path: Path, stamp: Stamp) -> _Kept[Source]:
+        kept = self._kept.get(path)
+        if kept is not None and stamp is not None and kept.stamp == stamp:
+            return kept
+        good, problems = self._read(folder, path)
+        if good is None and kept is not None and kept.good is not None:
+            good = kept.good
+            problems.append(f"{folder.shown(path)}: the version of before the edit stays in force.")
+        self._kept[path] = _Kept(stamp, good, problems)
+        return self._kept[path]
 
 
 class Sources:
@@ -56,18 +99,20 @@ class Sources:
     ) -> None:
         """`required`: a configuration file that is not there is a problem, because somebody named it."""
         self._config_path = config
-        self._folders = tuple(folders)
+        self._packs: _Layers[PackSource] = _Layers(folders, read_pack_file)
+        self._clients: _Layers[ProfileSource] = _Layers([client_folder(f) for f in folders], read_profile_file)
         self._required = required
         self._vault = Vault(
             environ=os.environ if environ is None else environ, folder=config.parent if config else Path()
         )
-        self._packs: dict[Path, _Kept] = {}
         self._config: Config | None = None
         self._key_files: tuple[Path, ...] = ()
         self._snapshot: Mapping[Path, Stamp] | None = None
 
     def __repr__(self) -> str:
-        return f"<Sources config={self._config_path} folders={len(self._folders)} files={len(self._snapshot or ())}>"
+        return (
+            f"<Sources config={self._config_path} folders={len(self._packs.folders)} files={len(self._snapshot or ())}>"
+        )
 
     def poll(self) -> Loaded | None:
         """A new state when any file changed since the last `load`, else None."""
@@ -81,9 +126,11 @@ class Sources:
         """Read what changed and put everything together. Never raises for what people wrote."""
         # Taken before reading: an edit while we read shows up as a change the next time.
         stamps = self._stamps()
-        layers, problems = self._load_packs(stamps)
+        layers, problems = self._packs.load(stamps)
         packs, found = build_packs(layers)
-        problems += found
+        profiles, unread = self._clients.load(stamps)
+        clients, unfit = build_clients(profiles)
+        problems += [*found, *unread, *unfit]
         reading = self._load_config(packs)
         problems += reading.problems
         if reading.config is None and self._config is not None:
@@ -95,6 +142,7 @@ class Sources:
         self._snapshot = {**{path: _stamp(path) for path in self._key_files}, **stamps}
         return Loaded(
             packs=packs,
+            clients=clients,
             config=self._config or config_without_file(self._vault.environ).config or Config(),
             problems=tuple(problems),
             refused=self._config is None,
@@ -102,32 +150,10 @@ class Sources:
         )
 
     def _stamps(self) -> dict[Path, Stamp]:
-        paths = [path for folder in self._folders for path in _files(folder)]
+        paths = [*self._packs.paths(), *self._clients.paths()]
         if self._config_path is not None:
             paths.append(self._config_path)
         return {path: _stamp(path) for path in (*paths, *self._key_files)}
-
-    def _load_packs(self, stamps: Mapping[Path, Stamp]) -> tuple[list[list[PackSource]], list[str]]:
-        layers: list[list[PackSource]] = []
-        problems: list[str] = []
-        for folder in self._folders:
-            kept = [self._pack(folder, path, stamps.get(path)) for path in _files(folder)]
-            layers.append([entry.good for entry in kept if entry.good])
-            problems += [text for entry in kept for text in entry.problems]
-        for gone in self._packs.keys() - stamps.keys():
-            del self._packs[gone]
-        return layers, problems
-
-    def _pack(self, folder: PackFolder, path: Path, stamp: Stamp) -> _Kept:
-        kept = self._packs.get(path)
-        if kept is not None and stamp is not None and kept.stamp == stamp:
-            return kept
-        good, problems = read_pack_file(folder, path)
-        if good is None and kept is not None and kept.good is not None:
-            good = kept.good
-            problems.append(f"{folder.shown(path)}: the version of before the edit stays in force.")
-        self._packs[path] = _Kept(stamp, good, problems)
-        return self._packs[path]
 
     def _load_config(self, packs: Packs) -> ConfigReading:
         path = self._config_path

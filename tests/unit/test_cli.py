@@ -87,11 +87,12 @@ def test_path_prints_the_file_alone_in_its_folder() -> None:
 def test_check_without_any_configuration_is_content(home: Path) -> None:
     result = omniroute("check")
     assert result.exit_code == 0
-    first, second, third = result.output.splitlines()
+    first, second, clients, third = result.output.splitlines()
     assert (
         first == f"configuration  {'0 connections, 0 routes, 0 settings changed':<44} {home}/omniroute.yaml (not there)"
     )
     assert second.startswith("packs ") and " providers, " in second
+    assert clients.startswith("clients ") and " profiles " in clients
     assert third.startswith("plugins ") and " on" in third
 
 
@@ -118,7 +119,7 @@ def test_check_names_all_problems_of_all_sources_and_fails(home: Path) -> None:
     assert f"{home}/rules/acme.yaml:5:10: " in result.stderr
     assert "plugin night (user): " in result.stderr
     assert result.stderr.splitlines()[-1] == "3 problems"
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["configuration", "packs", "plugins"]
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["configuration", "packs", "clients", "plugins"]
     assert result.stdout.startswith("configuration  cannot be used ")
     assert "Traceback" not in result.stderr
 
@@ -131,7 +132,7 @@ def test_readme_shows_what_check_says_of_a_wrong_key(home: Path) -> None:
     )
     result = omniroute("check")
     said = f"{result.stdout}{result.stderr}".replace(str(home), "/home/you/.config/omniroute")
-    numbers = re.compile(r"(?<=  )\d+ (?:providers, \d+ rules|on) *")
+    numbers = re.compile(r"(?<=  )\d+ (?:providers, \d+ rules|profiles|on) *")
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
     assert f"$ omniroute check\n{numbers.sub('N ', said)}```" in numbers.sub("N ", readme)
 
@@ -219,13 +220,13 @@ def test_plugins_lists_origin_version_hooks_and_state(home: Path) -> None:
     assert any("ZeroDivisionError" in line for line in lines)
 
 
-@pytest.mark.parametrize("what", ["config", "pack"])
+@pytest.mark.parametrize("what", ["config", "pack", "client"])
 def test_schema_is_a_valid_json_schema(what: str) -> None:
     from jsonschema import Draft202012Validator
 
     schema = json.loads(omniroute("schema", what).output)
     Draft202012Validator.check_schema(schema)
-    assert Draft202012Validator(schema).is_valid({"id": "acme"} if what == "pack" else {})
+    assert Draft202012Validator(schema).is_valid({} if what == "config" else {"id": "acme"})
     assert not Draft202012Validator(schema).is_valid({"nonsense": 1})
 
 

@@ -26,6 +26,9 @@ from engine_scene import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omniroute_addon.clients.book import ClientBook
+from omniroute_addon.clients.merge import build_clients
+from omniroute_addon.clients.profile_files import read_profile
 from omniroute_addon.config import Config
 from omniroute_addon.consequences import origin
 from omniroute_addon.exchange import Exchange, Pause, Reply, Send
@@ -99,7 +102,7 @@ def test_a_call_is_described_as_far_as_it_had_to_be_understood() -> None:
     ex = Scene(settings={"deadline_ms": 5_000}).call(peer="10.0.0.7", trusted=False)
     call = ex.call
     assert (call.provider, call.dialect, call.model, call.stream) == ("openai", "openai-chat", "gpt-5.4", False)
-    assert (call.session, call.tools, call.history_items, call.body_bytes) == ("s1", 1, 1, len(BODY))
+    assert (call.session, call.tools, call.history_items, call.body_bytes) == ("prompt-cache:s1", 1, 1, len(BODY))
     assert (call.client, call.trusted) == ("10.0.0.7", False)
     assert (ex.started_at, ex.deadline_at, ex.body) == (START, START + 5.0, BODY)
 
@@ -121,7 +124,7 @@ def test_a_plugin_may_describe_a_call_anew_and_sees_no_credential() -> None:
 def test_a_plugin_without_an_opinion_on_a_call_leaves_it() -> None:
     scene = Scene()
     scene.plug(identify=lambda call: None)
-    assert scene.call().call.session == "s1"
+    assert scene.call().call.session == "prompt-cache:s1"
 
 
 # ---------------------------------------------------------------- resolve
@@ -977,3 +980,47 @@ def test_an_origin_is_the_same_with_and_without_its_usual_port() -> None:
     own, pool = (make_target(url=url) for url in ("https://h.example:443/a", "https://h.example/b"))
     assert origin(own) == origin(pool) == ("https", "h.example", 443)
     assert origin(make_target(url="http://h.example/")) == ("http", "h.example", 80)
+
+
+# ---------------------------------------------------------------- the client program
+
+
+def _robots() -> ClientBook:
+    text = "{id: robot, when: {user_agent: robot/*}, session: {headers: [x-run]}, side_paths: [/v1/chat/completions]}"
+    calm = "{id: calm, when: {user_agent: calm/*}, session: {headers: [x-run]}}"
+    sources = [read_profile(t.encode(), file="x.yaml")[0] for t in (text, calm)]
+    return build_clients([[s for s in sources if s]])[0]
+
+
+def test_the_client_program_is_recognised_and_seen_by_plugins() -> None:
+    scene = Scene()
+    scene.core.clients = _robots()
+    ex = scene.engine.identify(
+        scene.request(headers=headers(user_agent="calm/1", x_run="r-1")),
+        host="api.openai.com",
+        peer=None,
+        trusted=True,
+        agent="me",
+    )
+    assert ex is not None
+    assert (ex.profile.id, ex.call.client_profile, ex.call.session, ex.call.agent) == (
+        "calm",
+        "calm",
+        "header:r-1",
+        "me",
+    )
+    assert (scene.call().profile.id, scene.call().call.client_profile) == ("default", "default")
+
+
+def test_a_plugin_may_choose_the_profile() -> None:
+    scene = Scene()
+    scene.core.clients = _robots()
+    scene.plug(identify=lambda call: replace(call, client_profile="calm"))
+    assert scene.call().profile.id == "calm"
+
+
+def test_a_side_path_of_a_client_is_never_ours() -> None:
+    scene = Scene()
+    scene.core.clients = _robots()
+    incoming = scene.request(headers=headers(user_agent="robot/1"))
+    assert scene.engine.identify(incoming, host="api.openai.com", peer=None, trusted=True) is None

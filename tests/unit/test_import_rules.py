@@ -15,6 +15,12 @@ PLUGINS = {path.name: path for path in sorted((ROOT / "plugins").glob("*.py"))}
 
 PURE = {
     "agents.py",
+    "clients/book.py",
+    "clients/merge.py",
+    "clients/profile_examples.py",
+    "clients/profile_schema.py",
+    "clients/session.py",
+    "identify.py",
     "consequences.py",
     "content_coding.py",
     "core.py",

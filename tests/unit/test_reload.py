@@ -239,3 +239,30 @@ def test_no_edits_make_it_raise_or_lose_the_good_files(
         loaded = sources.poll()
         assert loaded is not None
         assert "acme" in loaded.packs.providers
+
+
+# ---------------------------------------------------------------- client profiles
+
+
+def test_client_profiles_lie_below_the_packs_and_reload_with_them(desk: Desk) -> None:
+    (desk.bundled / "clients").mkdir()
+    (desk.own / "clients").mkdir(parents=True)
+    desk.write(desk.bundled / "clients" / "robot.yaml", "{id: robot, when: {user_agent: robot/*}, waits: {head_s: 1}}")
+    sources = desk.sources()
+    loaded = sources.load()
+    assert (loaded.problems, sources.poll()) == ((), None)
+    assert loaded.clients.recognise({b"user-agent": b"Robot/1"}).waits.head_s == 1
+    own = desk.own / "clients" / "mine.yaml"
+    desk.write(own, "{id: robot, waits: {head_s: 2}}")
+    changed = sources.poll()
+    assert changed is not None and changed.clients.profiles["robot"].waits.head_s == 2
+    desk.write(own, "{id: robot, waits: {head_s: soon}}")
+    broken = sources.poll()
+    assert broken is not None and broken.clients.profiles["robot"].waits.head_s == 2
+    assert broken.problems == (
+        f"{own}:1:29: 'head_s' must be a number, not 'soon'.",
+        f"{own}: the version of before the edit stays in force.",
+    )
+    own.unlink()
+    gone = sources.poll()
+    assert gone is not None and (gone.problems, gone.clients.profiles["robot"].waits.head_s) == ((), 1)

@@ -68,6 +68,7 @@ def _summary(files: Files, loaded: Loaded, rules: int, plugins: Iterable[PluginI
             f"{counted(len(packs.providers), 'provider')}, {counted(rules, 'rule')}",
             files.rules_folder,
         ),
+        ("clients", counted(len(loaded.clients.profiles), "profile"), files.rules_folder / "clients"),
         ("plugins", ", ".join(_states(p.state for p in plugins)), files.plugins_folder),
     ):
         yield f"{name:<14} {text:<44} {_shown(place)}"

@@ -49,30 +49,42 @@ def check(files: Files) -> None:
         raise InputError([*problems, counted(len(problems), "problem")])
     count = sum(len(sources) for sources in packs.rules.values())
     click.echo(f"{counted(len(book.rules), 'rule')} in {counted(count, 'file')}: no problem")
+    click.echo(f"{counted(len(loaded.clients.profiles), 'client profile')}: no problem")
 
 
 @rules.command("test", short_help="Run every rule's own examples.")
 @file_options("config", "rules")
 def test_(files: Files) -> None:
-    """Run every rule's own examples: those that must match and those that must not.
+    """Run every rule's and client profile's own examples: those that must match and those that must not.
 
-    Exit code 1 when one fails, or when a rule lacks one of the two sorts.
+    Exit code 1 when one fails, or when a rule or profile lacks one of the two sorts.
     """
+    from omniroute_addon.clients.profile_examples import check_profiles
     from omniroute_addon.verdicts.rule_examples import check_examples
 
-    _, packs, book = _loaded(files)
+    loaded, packs, book = _loaded(files)
+    profiles = check_profiles(loaded.clients)
     checked = check_examples(packs.rules, book)
     problems = [*book.problems, *checked.problems]
     total = f"{counted(checked.rules, 'rule')}, {counted(checked.examples, 'example')}"
-    if problems:
+    clients = f"{counted(profiles.profiles, 'client profile')}, {counted(profiles.examples, 'example')}"
+    if problems or profiles.problems:
         failures = (
             (len(book.problems), "problem", " of the rules themselves"),
             (checked.wrong, "wrong example", ""),
             (checked.unproven, "rule", " without both sorts of examples"),
         )
         told = [f"{counted(number, noun)}{which}" for number, noun, which in failures if number]
-        raise InputError([*problems, f"{total}: {', '.join(told)}"])
+        raise InputError(
+            [
+                *problems,
+                *profiles.problems,
+                f"{total}: {', '.join(told) or 'all as expected'}",
+                f"{clients}: {counted(len(profiles.problems), 'problem') if profiles.problems else 'all as expected'}",
+            ]
+        )
     click.echo(f"{total}: all as expected")
+    click.echo(f"{clients}: all as expected")
 
 
 @rules.command(short_help="Say how well the rules read a corpus FILE.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from . import json_body, signed_reasoning
 from .base import Dialect
@@ -13,7 +12,6 @@ from .client_errors import body_names, dump, event, stream_names
 from .faults import Json
 from .frames import CallFacts, ClientError, Frame, FrameClass, Framing, ToolPiece
 
-_SESSION_SUFFIX = re.compile(r"_session_([\w-]+)\Z")
 _TOOL_BLOCKS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _THINKING_BLOCKS = ("thinking", "redacted_thinking")
 
@@ -45,7 +43,6 @@ class Anthropic(Dialect):
         return CallFacts(
             model=json_body.string(call, "model"),
             stream=json_body.flag(call, "stream"),
-            session=_session(call["metadata"].value if "metadata" in call else None),
             tools=json_body.size(call, "tools"),
             history_items=json_body.size(call, "messages"),
         )
@@ -115,21 +112,6 @@ def _error_value(error: ClientError, type_: str, code: str) -> Json:
     if error.diagnostics:
         described["diagnostics"] = dict(error.diagnostics)
     return {"type": "error", "error": described}
-
-
-def _session(metadata: Any) -> str | None:
-    """Claude Code puts it into `metadata.user_id`: a JSON object, formerly `user_…_account_…_session_…`."""
-    user = metadata.get("user_id") if isinstance(metadata, dict) else None
-    if not isinstance(user, str) or not json_body.is_unicode(user):
-        return None
-    if match := _SESSION_SUFFIX.search(user):
-        return match.group(1)
-    try:
-        value = json.loads(user)
-    except (ValueError, RecursionError):
-        return None
-    session = value.get("session_id") if isinstance(value, dict) else None
-    return session if isinstance(session, str) and session and json_body.is_unicode(session) else None
 
 
 def _delta(delta: Json, index: str) -> Frame:

@@ -45,7 +45,9 @@ class Dialect(ABC):
 
     def read_call(self, *, path: str, body: bytes) -> CallFacts:
         """What the request asks for. Raises ValueError with one sentence when the body cannot be used."""
-        return self._facts(path, json_body.read_object(body))
+        members = json_body.read_object(body)
+        facts = self._facts(path, members)
+        return replace(facts, body={name: member.value for name, member in members.items()})
 
     def rename_model(self, *, path: str, body: bytes, model: str) -> tuple[str, bytes]:
         """Path and body with another model name, all else byte for byte. Raises ValueError like `read_call`."""

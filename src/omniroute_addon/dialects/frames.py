@@ -8,7 +8,7 @@ calls it an error).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
@@ -45,12 +45,12 @@ class CallFacts:
     """The client wants a stream."""
     model_in_path: bool = False
     """Only the path names the model: a body that goes to another door must be given it."""
-    session: str | None = None
-    """Id of the conversation, only when the body names one."""
     tools: int = 0
     """Number of tools declared (Gemini: function declarations)."""
     history_items: int = 0
     """Length of `messages`, `input` or `contents`; 1 for a bare string."""
+    body: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The body's top-level members, for whoever looks for more than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,6 @@ class OpenAIChat(Dialect):
             model=unquote(deployment[1]) if deployment else named,
             model_in_path=deployment is not None,
             stream=json_body.flag(call, "stream"),
-            session=openai_shapes.session(call),
             tools=json_body.size(call, "tools") or json_body.size(call, "functions"),
             history_items=json_body.size(call, "messages") or json_body.size(call, "prompt"),
         )

@@ -42,7 +42,6 @@ class OpenAIResponses(Dialect):
         return CallFacts(
             model=json_body.string(call, "model"),
             stream=json_body.flag(call, "stream"),
-            session=openai_shapes.session(call),
             tools=json_body.size(call, "tools"),
             history_items=json_body.size(call, "input"),
         )

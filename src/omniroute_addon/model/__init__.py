@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .answers import Answer, Restatement, RetryAfter, RuleRef, Story, Verdict
 from .calls import Attempt, Exclusion, ModelCall, Target
+from .clients import AnswerForm, ClientProfile, ClientRetries, ClientWaits, KeepAlive, StreamEnding
 from .parties import Auth, Connection, Endpoint, Login, Provider, Secret
 from .words import DIALECTS, KINDS, SCOPES, Category, DialectName, Kind, Phase, Repair, Scope
 
@@ -16,13 +17,18 @@ __all__ = [
     "KINDS",
     "SCOPES",
     "Answer",
+    "AnswerForm",
     "Attempt",
     "Auth",
     "Category",
+    "ClientProfile",
+    "ClientRetries",
+    "ClientWaits",
     "Connection",
     "DialectName",
     "Endpoint",
     "Exclusion",
+    "KeepAlive",
     "Kind",
     "Login",
     "ModelCall",
@@ -35,6 +41,7 @@ __all__ = [
     "Scope",
     "Secret",
     "Story",
+    "StreamEnding",
     "Target",
     "Verdict",
 ]

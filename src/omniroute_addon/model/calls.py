@@ -20,7 +20,9 @@ class ModelCall:
     stream: bool
     """The client wants an event stream."""
     session: str | None = None
-    """Stable id of the conversation when the client or the body names one."""
+    """Stable id of the conversation: what a header or the body says, else the agent, else a digest of its beginning."""
+    client_profile: str = "default"
+    """Id of the client's profile (`rules/clients/`)."""
     tools: int = 0
     """Number of tools the request declares."""
     history_items: int = 0
