@@ -33,7 +33,7 @@ def env(shell: str | None, agent: str, takes_away: bool) -> None:
         raise click.ClickException(NONE_RUNS)
     chosen = shell or shell_of(os.environ, windows=os.name == "nt")
     try:
-        values = proxy_variables(behind(running, (), agent, os.environ), os.environ)
+        values = proxy_variables(behind(running, agent, os.environ), os.environ)
         if takes_away:
             click.echo(unset(values, chosen))
             return

@@ -35,7 +35,7 @@ def exec_(
     from omniroute_addon.bringup.found import MARK, Running, mark
     from omniroute_addon.errors import OmnirouteError
 
-    from .behind import behind, environment, find_running, start_own
+    from .behind import command_environment, find_running, start_own
 
     own = None
     try:
@@ -44,13 +44,11 @@ def exec_(
         if running is None:
             own = start_own(files, options, os.environ)
             running = Running(host="127.0.0.1", port=own.port, confdir=own.confdir)
-        client = behind(running, command, agent, os.environ)
-        environ = {**environment(client, command, os.environ), MARK: mark(running)}
+        name, environ = command_environment(running, files, command, agent, os.environ)
+        environ[MARK] = mark(running)
         if not quiet:
             log = f"; its log: {_short(own.log)}" if own else ""
-            click.echo(
-                f"omniroute: '{client.agent}' is behind the proxy at {running.host}:{running.port}{log}", err=True
-            )
+            click.echo(f"omniroute: '{name}' is behind the proxy at {running.host}:{running.port}{log}", err=True)
         code = run.become(file, command, environ)
     except run.CannotRun as error:
         click.echo(f"omniroute: {error}", err=True)
