@@ -15,8 +15,7 @@ it is not the probe, its result changes nothing, like that of any request which 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -25,9 +24,9 @@ from omniroute_addon.breaker.dead_network import DeadNetwork
 from omniroute_addon.breaker.figures import Figures, figures_for
 from omniroute_addon.breaker.machine import Failure
 from omniroute_addon.breaker.registry import Breakers, Probe, Refusal
+from omniroute_addon.breaker.shown import as_timer
 from omniroute_addon.core import Core
-from omniroute_addon.errors import NotAdmitted
-from omniroute_addon.model import Attempt, Exclusion, ModelCall, Story, Target
+from omniroute_addon.model import Attempt, Cleared, Exclusion, ModelCall, ResetOrder, Story, Target, Timer
 from omniroute_addon.provider_failure import (
     class_of,
     counts_against_provider,
@@ -36,19 +35,9 @@ from omniroute_addon.provider_failure import (
     provider_key,
     tells_kinds,
 )
+from omniroute_addon.refused import Refused
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """What `admit` gives back for a request that may not go."""
-
-    reason: str
-
-    def __await__(self) -> Generator[Any, None, None]:
-        raise NotAdmitted(self.reason)
-        yield  # what makes it an awaitable
 
 
 class CircuitBreaker:
@@ -109,7 +98,7 @@ class CircuitBreaker:
         if isinstance(leave, Probe):
             self._probes[id(call)] = (call, leave)
         elif isinstance(leave, Refusal) and not target.connection.own:
-            return _Refused(leave.detail)  # a try in place after the failure that opened the breaker
+            return Refused(leave.detail)  # a try in place after the failure that opened the breaker
         return None
 
     @hookimpl
@@ -139,13 +128,27 @@ class CircuitBreaker:
 
     # ------------------------------------------------------------ for people
 
+    @hookimpl
+    def timers(self, now: float) -> list[Timer]:
+        """Every known breaker (`CB-67`); one that is closed blocks nothing."""
+        refusals = {p: self.breakers.refusal(p, _ms(now)) for p in self.breakers.blocking}
+        return [as_timer(row, refusals.get(row["name"]), now) for row in self.status(now)]
+
+    @hookimpl
+    def reset(self, order: ResetOrder, now: float) -> list[Cleared]:
+        """Close one provider's breaker, or all (`CB-68`, `CB-69`). Touches nothing else (`CB-70`)."""
+        if order.part not in ("provider", "all"):
+            return []
+        states = {row["name"]: row["state"] for row in self.status(now)}
+        names = self.breakers.reset(_ms(now), provider_key(order.provider) if order.provider is not None else None)
+        return [
+            Cleared(part="provider", mechanism="circuit_breaker", provider=name, state=states.get(name, ""))
+            for name in names
+        ]
+
     def status(self, now: float) -> list[Mapping[str, Any]]:
         """Every known breaker, as `GET /api/monitoring/health` shows it (`CB-67`)."""
         return self.breakers.status(_ms(now))
-
-    def reset(self, now: float, provider: str | None = None) -> int:
-        """Close one provider's breaker, or all; how many there were (`CB-68`, `CB-69`). Touches nothing else (`CB-70`)."""
-        return self.breakers.reset(_ms(now), provider_key(provider) if provider is not None else None)
 
     def tested(self, provider: str, now: float) -> None:
         """A test of one of the provider's connections passed (`CB-32`)."""

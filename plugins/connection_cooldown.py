@@ -15,16 +15,15 @@ so that a configured one comes first, but it is never out, and the engine sends 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 
 from omniroute_addon import hookimpl
 from omniroute_addon.connection_key import SharedCredentials, connection_id, connection_key, is_guest, is_shared_rule
 from omniroute_addon.cooldown.book import MOST, ConnectionBook
 from omniroute_addon.cooldown.refusals import Refusals
 from omniroute_addon.cooldown.rest import CLEAN, Rest
-from omniroute_addon.cooldown.shown import entry
+from omniroute_addon.cooldown.shown import as_timer, entry
 from omniroute_addon.cooldown.steps import (
     Failure,
     Policy,
@@ -36,33 +35,25 @@ from omniroute_addon.cooldown.steps import (
     wait_counts,
 )
 from omniroute_addon.core import Core
-from omniroute_addon.errors import NotAdmitted
 from omniroute_addon.failure_effects import Effects, effects_of
-from omniroute_addon.model import Attempt, Category, Connection, Exclusion, ModelCall, Story, Target
+from omniroute_addon.model import (
+    Attempt,
+    Category,
+    Cleared,
+    Connection,
+    Exclusion,
+    ModelCall,
+    ResetOrder,
+    Story,
+    Target,
+    Timer,
+)
+from omniroute_addon.refused import Refused
 
 log = logging.getLogger(__name__)
 
 TERMINAL_LABEL = "connection_terminal"
 _SHARED_QUOTA = "shared egress quota"
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """What `admit` gives back for a connection that is out."""
-
-    reason: str
-
-    def __await__(self) -> Generator[Any, None, None]:
-        raise NotAdmitted(self.reason)
-        yield  # what makes it an awaitable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleared:
-    """What a reset did, in connections (`ML-62`)."""
-
-    cleared: int = 0
-    skipped_terminal: int = 0
 
 
 class ConnectionCooldown:
@@ -74,6 +65,7 @@ class ConnectionCooldown:
         self._shared = SharedCredentials()
         self._refusals = Refusals()
         self._hints_told: set[str] = set()
+        self._known: set[str] = set()
         self._guests = 0
         # By identity: two calls may be equal. The call is kept so that its identity stays its own.
         self._tries: dict[int, tuple[ModelCall, str]] = {}
@@ -85,9 +77,10 @@ class ConnectionCooldown:
         self._core, self._book = core, ConnectionBook(core.store)
         connections = core.config.connections
         self._shared = SharedCredentials(connections)
-        self._refusals.keep({connection_key(c) for c in connections})
-        self._forget_unknown(connections)
-        self.book.thin_out(core.clock.now())
+        self._known = {connection_key(c) for c in connections}
+        self._refusals.keep(self._known)
+        self.book.forget_strangers(self._known, core.clock.now())
+        self._thin_out(core.clock.now())
 
     @hookimpl
     def exclude(self, targets: Sequence[Target], now: float) -> list[Exclusion]:
@@ -97,7 +90,7 @@ class ConnectionCooldown:
             if rest is CLEAN:
                 continue
             if rest.terminal:
-                again = self._next_try_at(target, rest)
+                again = self._next_try_at(target.connection.provider, rest)
                 if again is None or now < again:
                     detail = f"{rest.status}, needs a person: {rest.cause}"
                     out.append(Exclusion(target=target, label=TERMINAL_LABEL, detail=detail, until=again))
@@ -112,9 +105,9 @@ class ConnectionCooldown:
         rest = self.book.get(key)
         if not rest.terminal or target.connection.own:
             return None
-        again = self._next_try_at(target, rest)
+        again = self._next_try_at(target.connection.provider, rest)
         if again is None or now < again:  # another request took the try, or the state came after the choice
-            return _Refused(f"{rest.status}, needs a person: {rest.cause}")
+            return Refused(f"{rest.status}, needs a person: {rest.cause}")
         self.book.change(key, lambda r: after_try(r, now), provider=target.connection.provider)
         self._tries[id(call)] = (call, key)
         log.info("expired login is tried again: connection=%s try=%d", target.connection.id, rest.tries + 1)
@@ -162,27 +155,37 @@ class ConnectionCooldown:
 
     # ------------------------------------------------------------ for people
 
-    def status(self, now: float, provider: str | None = None) -> list[Mapping[str, Any]]:
-        """Every connection that is out of routing, as `GET /api/resilience/cooldowns` shows it (`ML-60`)."""
+    @hookimpl
+    def timers(self, now: float) -> list[Timer]:
+        """Every connection that is out of routing (`ML-60`)."""
         return [
-            entry(connection_id(key), str(value.get("provider")), rest, now)
-            for key, rest, value in self.book.rows(provider=provider)
-            if rest.terminal or rest.until > now
+            as_timer(
+                entry(connection_id(key), str(value.get("provider")), rest, now),
+                rest,
+                label=TERMINAL_LABEL if rest.terminal else rest.label,
+                again=self._next_try_at(str(value.get("provider")), rest),
+            )
+            for key, rest, value in self.book.rows()
+            if (rest.terminal or rest.until > now) and self._is_known(key)
         ]
 
-    def reset(self, connection: str | None = None, *, provider: str | None = None, terminal: bool = False) -> Cleared:
-        """Clear one connection, a provider's, or all. A terminal state only with `terminal` (`CC-57`)."""
-        cleared = skipped = 0
-        for key, rest, _ in list(self.book.rows(provider=provider)):
-            if connection is not None and connection_id(key) != connection:
-                continue
-            if rest.terminal and not terminal:
-                skipped += 1
+    @hookimpl
+    def reset(self, order: ResetOrder) -> list[Cleared]:
+        """Clear connections. A terminal state only when the order says so (`CC-57`)."""
+        cleared: list[Cleared] = []
+        if order.part not in ("connection", "all"):
+            return cleared
+        for key, rest, value in list(self.book.rows(provider=order.provider)):
+            named = order.connections is None or connection_id(key) in order.connections
+            if not named or (rest.terminal and not order.terminal):
                 continue
             self.book.forget(key)
-            cleared += 1
-            log.info("connection reset by a person: connection=%s state=%r", connection_id(key), rest)
-        return Cleared(cleared=cleared, skipped_terminal=skipped)
+            if not self._is_known(key):
+                continue
+            label = TERMINAL_LABEL if rest.terminal else rest.label
+            who = {"provider": str(value.get("provider")), "connection": connection_id(key)}
+            cleared.append(Cleared(part="connection", mechanism=label, state=repr(rest), **who))
+        return cleared
 
     def tested(self, connection: Connection, now: float, failure: Story | None = None) -> None:
         """A connection test ended. Passed: clears everything, also a terminal state (`CC-55`). Failed: is written down,
@@ -242,8 +245,8 @@ class ConnectionCooldown:
         self._tell(connection.id, before, after)
         if before is CLEAN and connection.own:
             self._guests += 1
-            if self._guests % (MOST // 10) == 0:
-                self.book.thin_out(now)
+            if self._guests % (MOST // 10) == 0:  # so that the cost of a sweep is spread
+                self._thin_out(now)
 
     def _refused(self, story: Story, now: float) -> None:
         """`CC-60`, `CC-61`: the way of calling is disliked; again and again, it is the account."""
@@ -262,9 +265,9 @@ class ConnectionCooldown:
         )
         self._learn(connection, failure, now)
 
-    def _next_try_at(self, target: Target, rest: Rest) -> float | None:
+    def _next_try_at(self, provider: str, rest: Rest) -> float | None:
         """Only a login that somebody renews outside can come back by itself (`CC-71`)."""
-        if self._class(target.connection.provider) != "oauth":
+        if self._class(provider) != "oauth":
             return None
         group = self.core.config.settings.connection_cooldown
         return next_try_at(rest, tries=group.expired_tries, base_ms=group.expired_try_base_ms)
@@ -286,14 +289,12 @@ class ConnectionCooldown:
                 "the upstream's wait is not used for this class: connection=%s wait=%.0fs", connection.id, wait.seconds
             )
 
-    def _forget_unknown(self, connections: Sequence[Connection]) -> None:
-        """What the operator took away, and whose credential changed. Who is out stays so while no connection has his name:
-        a credential that cannot be read today leaves its connection out of the list."""
-        known, names = {connection_key(c) for c in connections}, {c.id for c in connections}
-        for key, rest, _ in list(self.book.rows()):
-            mine = not is_guest(key) and key not in known
-            if mine and (connection_id(key) in names or not rest.terminal):
-                self.book.forget(key)
+    def _is_known(self, key: str) -> bool:
+        """Somebody whom people know: configured now, or a client's own credential."""
+        return key in self._known or is_guest(key)
+
+    def _thin_out(self, now: float) -> None:
+        self.book.thin_out(now, forget_s=self.core.config.settings.connection_cooldown.forget_ladder_ms / 1000)
 
 
 plugin = ConnectionCooldown()

@@ -81,6 +81,8 @@ class EgressLock:
                         error=f"shared egress quota, used up by {failing.id}",
                         error_type=story.verdict.reason,
                         cause=f"shared egress quota of {failing.id} ({story.verdict.rule.id})",
+                        rule=story.verdict.rule.id,
+                        hint=rest.hint,
                         label="egress_lock",
                         now=now,
                     ),

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from omniroute_addon import hookimpl
 from omniroute_addon.breaker.registry import TABLE_NAME as BREAKERS
@@ -24,12 +23,22 @@ from omniroute_addon.connection_key import SharedCredentials, connection_id, con
 from omniroute_addon.core import Core
 from omniroute_addon.declared_wait import declared_wait_s, is_authoritative
 from omniroute_addon.failure_effects import LockOrder, effects_of
-from omniroute_addon.model import Attempt, Category, Exclusion, ModelCall, Story, Target
-from omniroute_addon.model_lockout.book import LockBook, Place
+from omniroute_addon.model import (
+    Attempt,
+    Category,
+    Cleared,
+    Exclusion,
+    ModelCall,
+    ResetOrder,
+    Story,
+    Target,
+    Timer,
+)
+from omniroute_addon.model_lockout.book import LONGEST_NAME, LockBook, Place
 from omniroute_addon.model_lockout.keys import Keys, family_of, keys_of, scope_for
-from omniroute_addon.model_lockout.lock import LASTING, Cause, Figures, after_failure, after_success
+from omniroute_addon.model_lockout.lock import LASTING, Cause, Figures, Lock, after_failure, after_success
 from omniroute_addon.model_lockout.repeats import Repeats
-from omniroute_addon.model_lockout.shown import item
+from omniroute_addon.model_lockout.shown import as_timer, item
 from omniroute_addon.provider_failure import provider_key
 from omniroute_addon.store import Table
 
@@ -66,7 +75,7 @@ class ModelLockout:
             locks = [lock for key in self._keys(target, connection) if (lock := self.book.get(key))]
             last = max((lock for lock in locks if lock.until > now), key=lambda lock: lock.until, default=None)
             if last is not None:
-                label = "model_unavailable" if last.reason in LASTING else "model_lockout"
+                label = _label(last)
                 detail = f"{target.model}: {last.reason} ({last.rule})"
                 out.append(Exclusion(target=target, label=label, detail=detail, until=last.until))
         return out
@@ -76,7 +85,11 @@ class ModelLockout:
         core, target = self.core, story.attempt.target
         pack = core.packs.providers.get(target.connection.provider)
         order = effects_of(story, core.config.settings, pack).lock
-        if order is None or not target.model or self._breaker_blocks(target.connection.provider):
+        if (
+            order is None
+            or not 0 < len(target.model) <= LONGEST_NAME
+            or self._breaker_blocks(target.connection.provider)
+        ):
             return  # ML-13, ML-19
         connection, provider = connection_key(target.connection), provider_key(target.connection.provider)
         keys = self._keys(target, connection)
@@ -107,25 +120,33 @@ class ModelLockout:
 
     # ------------------------------------------------------------ for people
 
-    def status(self, now: float) -> list[Mapping[str, Any]]:
-        """Every lock in force, longest first, as `GET /api/resilience/model-cooldowns` shows it (`ML-57`)."""
+    @hookimpl
+    def timers(self, now: float) -> list[Timer]:
+        """Every lock in force, longest first (`ML-57`)."""
         running = [(lock, place) for _, lock, place in self.book.rows() if lock.until > now]
-        return [item(lock, place, now) for lock, place in sorted(running, key=lambda pair: -pair[0].until)]
+        running.sort(key=lambda pair: -pair[0].until)
+        return [as_timer(lock, place, item(lock, place, now), label=_label(lock)) for lock, place in running]
 
-    def reset(self, connection: str | None = None, *, model: str | None = None, provider: str | None = None) -> int:
-        """Remove locks and records of one model, of a connection's models, of a provider's, or all; how many keys
-        (`ML-45`, `ML-58`, `ML-59`). A family goes with any of its models."""
-        count = 0
-        for key, _, place in list(self.book.rows()):
-            if connection is not None and connection_id(place.connection) != connection:
+    @hookimpl
+    def reset(self, order: ResetOrder) -> list[Cleared]:
+        """Remove locks and records of one model, of connections' models, of a provider's, or all (`ML-45`, `ML-58`,
+        `ML-59`). A family goes with any of its models."""
+        cleared: list[Cleared] = []
+        if order.part == "provider":
+            return cleared
+        for key, lock, place in list(self.book.rows()):
+            who = connection_id(place.connection)
+            if order.connections is not None and who not in order.connections:
                 continue
-            if provider is not None and place.provider != provider_key(provider):
+            if order.provider is not None and place.provider != provider_key(order.provider):
                 continue
-            if model is not None and key not in set(self._keys_of(place.provider, place.connection, model)):
+            keys = self._keys_of(place.provider, place.connection, order.model) if order.model is not None else None
+            if keys is not None and key not in set(keys):
                 continue
             self.book.forget(key)
-            count += 1
-        return count
+            what = {"provider": place.provider, "connection": who, "model": place.model}
+            cleared.append(Cleared(part="model", mechanism=_label(lock), state=repr(lock), **what))
+        return cleared
 
     @property
     def book(self) -> LockBook:
@@ -179,6 +200,7 @@ class ModelLockout:
             rule=verdict.rule.id,
             declared_s=declared_wait_s(wait, max_hint_ms=self.core.config.settings.max_hint_ms),
             authoritative=is_authoritative(wait),
+            hint=wait.source if wait else "",
             fixed_s=verdict.cooldown_s or 0.0,
         )
 
@@ -194,6 +216,11 @@ class ModelLockout:
         assert self._breakers is not None
         value = self._breakers.get(provider_key(provider))
         return value is not None and value.get("state") == "OPEN"
+
+
+def _label(lock: Lock) -> str:
+    """Waiting a moment does not help against what lasts (`ML-55`)."""
+    return "model_unavailable" if lock.reason in LASTING else "model_lockout"
 
 
 plugin = ModelLockout()

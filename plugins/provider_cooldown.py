@@ -17,78 +17,32 @@ connection cooldown keep their own accounts; nothing here changes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from omniroute_addon import hookimpl
 from omniroute_addon.core import Core
-from omniroute_addon.model import Attempt, Category, Exclusion, ModelCall, Story, Target
+from omniroute_addon.model import (
+    Attempt,
+    Category,
+    Cleared,
+    Exclusion,
+    ModelCall,
+    Part,
+    ResetOrder,
+    Story,
+    Target,
+    Timer,
+)
 from omniroute_addon.provider_failure import class_of, counts_against_provider, provider_key
-from omniroute_addon.provider_settings import ApiKeyWindow, LocalWindow, OauthWindow, ProviderCooldownSettings
+from omniroute_addon.provider_settings import ProviderCooldownSettings
+from omniroute_addon.provider_window import Figures, Streak, Window
 from omniroute_addon.store import Table, Value
 
-Figures = OauthWindow | ApiKeyWindow | LocalWindow
-_FORGET_MS = 1_800_000
-"""`PC-28`: an entry lives at least this long."""
+_MOST = 1_000
+"""Entries, because clients' own credentials are among them; the oldest go first."""
 _NOBODY = frozenset({"", "unknown"})
 """Not a provider (`PC-5`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Failures of one provider since its last success or cooling, oldest first; milliseconds since the epoch."""
-
-    failures: tuple[int, ...] = ()
-
-    def cooling_until_ms(self, figures: Figures) -> int:
-        """When the cooling ends or ended; 0 when the window never was full (`PC-7`, `PC-13`)."""
-        inside = [at for at in self.failures if self.failures[-1] - at < figures.provider_failure_window_ms]
-        full = figures.provider_failure_threshold
-        return inside[full - 1] + figures.provider_cooldown_ms if len(inside) >= full else 0
-
-    def after_failure(self, figures: Figures, now_ms: int) -> Window:
-        until = self.cooling_until_ms(figures)
-        if now_ms < until:
-            return self  # PC-14
-        if until:
-            return Window((now_ms,))  # PC-16
-        span = figures.provider_failure_window_ms
-        return Window((*(at for at in self.failures if 0 <= now_ms - at < span), now_ms))
-
-    def remaining_ms(self, figures: Figures, now_ms: int) -> int:
-        """What is left of the cooling, never below 0 (`PC-27`)."""
-        if not self.failures or now_ms < self.failures[-1]:  # the clock was turned back: not a reason to skip anybody
-            return 0
-        return max(0, self.cooling_until_ms(figures) - now_ms)
-
-    def dead(self, figures: Figures, now_ms: int) -> bool:
-        """`PC-28`."""
-        own = max(figures.provider_failure_window_ms, figures.provider_cooldown_ms)
-        return not self.failures or now_ms - self.failures[-1] >= max(_FORGET_MS, own)
-
-
-@dataclass(frozen=True, slots=True)
-class Streak:
-    """Failures in a row of one connection."""
-
-    count: int = 0
-    at_ms: int = 0
-    """When the last one happened."""
-
-    def delay_ms(self, settings: ProviderCooldownSettings) -> int:
-        """`PC-18`, `PC-19`; a maximum below the minimum is raised to it."""
-        least = settings.min_retry_cooldown_ms
-        most = max(settings.max_retry_cooldown_ms, least)
-        return int(min(least * 2 ** min(self.count - 1, 40), most)) if self.count else 0
-
-    def remaining_ms(self, settings: ProviderCooldownSettings, now_ms: int) -> int:
-        """What is left of the delay, never below 0 (`PC-27`)."""
-        return max(0, self.at_ms + self.delay_ms(settings) - now_ms) if now_ms >= self.at_ms else 0
-
-    def dead(self, settings: ProviderCooldownSettings, now_ms: int) -> bool:
-        """`PC-28`."""
-        return now_ms - self.at_ms >= max(_FORGET_MS, self.delay_ms(settings))
 
 
 class ProviderCooldown:
@@ -108,7 +62,7 @@ class ProviderCooldown:
             provider_key(p.id): class_of(p, core.config.connections) for p in core.packs.providers.values()
         }
         if not self._settings.enabled:
-            self.reset()  # PC-3
+            self.clear()  # PC-3
 
     @hookimpl
     def exclude(self, targets: Sequence[Target], now: float) -> list[Exclusion]:
@@ -153,10 +107,61 @@ class ProviderCooldown:
         """How many entries there are (`PC-29`)."""
         return sum(1 for _ in self.table.scan())
 
-    def reset(self) -> None:
-        """Forget everything (`PC-29`)."""
-        for key, _ in self.table.scan():
+    @hookimpl
+    def timers(self, now: float) -> list[Timer]:
+        """What cools now."""
+        return [
+            Timer(
+                part="connection" if row["connectionId"] else "provider",
+                mechanism="provider_cooldown",
+                provider=row["provider"],
+                connection=row["connectionId"],
+                state="cooling",
+                detail="failed a moment ago; passed by while something else is left",
+                failures=row["failureCount"],
+                until=row["until"] / 1000,
+                listed="providerCooldowns",
+                row=row,
+            )
+            for row in self.status(now)
+        ]
+
+    @hookimpl
+    def reset(self, order: ResetOrder) -> list[Cleared]:
+        """`PC-29`. An order about models concerns nothing here."""
+        if order.part == "model":
+            return []
+        return self.clear(
+            provider=order.provider,
+            connections=order.connections,
+            windows=order.part in ("provider", "all"),
+            streaks=order.part in ("connection", "all") or order.connections is None,
+        )
+
+    def clear(
+        self,
+        *,
+        provider: str | None = None,
+        connections: Collection[str] | None = None,
+        windows: bool = True,
+        streaks: bool = True,
+    ) -> list[Cleared]:
+        """Forget windows of providers and streaks of connections; what they were."""
+        cleared = []
+        for key, _ in list(self.table.scan()):
+            name, _, connection = key.partition(":")
+            if provider is not None and name != provider_key(provider):
+                continue
+            if not (streaks if connection else windows):
+                continue
+            if connection and connections is not None and connection not in connections:
+                continue
             self._put(key, lambda _: None)
+            part: Part = "connection" if connection else "provider"
+            cleared.append(
+                Cleared(part=part, mechanism="provider_cooldown", provider=name, connection=connection or None)
+            )
+        return cleared
 
     def status(self, now: float) -> list[Mapping[str, Any]]:
         """What cools now, as the API shows it."""
@@ -214,6 +219,10 @@ class ProviderCooldown:
             settings, figures = self._settings, self._figures(provider)
             dead = _streak(value).dead(settings, now_ms) if connection else _window(value).dead(figures, now_ms)
             if dead:
+                self._put(key, lambda _: None)
+        if len(self.table) > _MOST:
+            rows = sorted((max((v.get("at", 0), *v.get("failures", ()))), k) for k, v in self.table.scan())
+            for _, key in rows[: len(rows) - _MOST]:
                 self._put(key, lambda _: None)
 
 

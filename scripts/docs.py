@@ -116,7 +116,7 @@ def settings() -> str:
 
 
 def options() -> str:
-    from omniroute_addon.addon import OPTIONS
+    from omniroute_addon.options import OPTIONS
 
     return table(
         ("option", "default", "meaning"),
@@ -255,6 +255,21 @@ def codes() -> str:
     return table(("code", "sentence"), ((code(name), sentence) for name, sentence in CODES.items()))
 
 
+# ---------------------------------------------------------------- management API
+
+
+def api_routes() -> str:
+    from omniroute_addon.api.routes import ROUTES
+
+    return table(("route", "what"), ((code(f"{method} {path}"), text) for method, path, _, text in ROUTES))
+
+
+def api_errors() -> str:
+    from omniroute_addon.api.refusals import CODES
+
+    return table(("code", "meaning"), ((code(name), text) for name, text in CODES.items()))
+
+
 # ---------------------------------------------------------------- circuit breaker
 
 
@@ -276,6 +291,8 @@ def breaker_table() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "agent-fields": agent_fields,
+    "api-errors": api_errors,
+    "api-routes": api_routes,
     "breaker-diagram": breaker_diagram,
     "breaker-table": breaker_table,
     "client-fields": client_fields,

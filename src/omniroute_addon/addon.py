@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
-from mitmproxy.http import HTTPFlow
+from mitmproxy.http import HTTPFlow, Response
 from mitmproxy.proxy.layers.modes import Socks5AuthData
 from mitmproxy.proxy.mode_specs import ReverseMode
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
 from . import dispatch
+from .api.server import Control, port_of, refuse_detour
+from .bringup.found import owner_of
 from .certificate_help import CertificateHelp
 from .core import Core
 from .engine import Engine
@@ -27,6 +31,7 @@ from .errors import NotAdmitted, UnsupportedMitmproxy
 from .files import Files
 from .loopback import move_to_loopback
 from .nearest import unknown
+from .options import AT_START, OPTIONS
 from .reload import Loaded, Sources
 from .state import State
 from .stream import Waiting, install
@@ -36,52 +41,6 @@ from .wire import HIDDEN
 log = logging.getLogger(__name__)
 
 RELOAD_EVERY_S = 1.0
-OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
-    "omniroute_enabled": (
-        bool,
-        True,
-        "Retry model calls on other connections. Switched off, mitmproxy works as if the addon were not there.",
-        None,
-    ),
-    "omniroute_config": (
-        str,
-        "",
-        "The configuration file: connections, routes, settings. Empty: omniroute.yaml in the user's configuration folder.",
-        None,
-    ),
-    "omniroute_rules": (
-        str,
-        "",
-        "Folder with your own provider packs. Empty: `rules` in the user's configuration folder.",
-        None,
-    ),
-    "omniroute_plugins": (
-        str,
-        "",
-        "Folder with your own plugins. Empty: `plugins` in the user's configuration folder.",
-        None,
-    ),
-    "omniroute_state": (
-        str,
-        "",
-        "The file that keeps what the addon has learned across restarts. Empty: state.db in the user's state folder.",
-        None,
-    ),
-    "omniroute_intercept": (
-        str,
-        "providers",
-        "Which TLS connections are decrypted: those to hosts that a pack names, or all (mitmproxy's own behaviour).",
-        ("providers", "all"),
-    ),
-    "omniroute_fast_dispatch": (
-        bool,
-        True,
-        "Ask only those addons that implement a hook, and keep the garbage collector away from what start-up built.",
-        None,
-    ),
-}
-"""Option name -> type, default, help, choices: what `load` registers and the docs are made from."""
-_AT_START = {"omniroute_plugins", "omniroute_state"}
 
 
 class Omniroute:
@@ -98,6 +57,7 @@ class Omniroute:
         self._watcher: asyncio.Task[None] | None = None
         self._told: list[str] = []
         self._moves = False
+        self._control: Control | None = None
 
     # ------------------------------------------------------------ lifecycle
 
@@ -114,8 +74,13 @@ class Omniroute:
 
     def configure(self, updated: set[str]) -> None:
         _check_choices(updated)
+        if "omniroute_control" in updated:
+            try:
+                port_of(ctx.options.omniroute_control)
+            except ValueError as error:
+                raise exceptions.OptionsError(str(error)) from None
         if self.engine is not None and len(updated) < len(OPTIONS):
-            for name in sorted(updated & _AT_START):
+            for name in sorted(updated & AT_START):
                 log.warning("%s takes effect after a restart.", name)
         if updated & {"omniroute_config", "omniroute_rules"}:
             self._load_sources()
@@ -126,20 +91,32 @@ class Omniroute:
     def running(self) -> None:  # not async: mitmproxy runs it synchronously when a script is added later
         if self.engine is None:  # added by a program instead of `-s`: nobody has called configure
             self.configure({*OPTIONS})
-        if self._moves:
-            self._moves = False
-            servers = ctx.master.addons.get("proxyserver").servers
-            asyncio_utils.create_task(move_to_loopback(servers), name="omniroute listen", keep_ref=True)
+        asyncio_utils.create_task(self._open_doors(), name="omniroute listen", keep_ref=True)
         if ctx.options.omniroute_fast_dispatch:
             uninstall = dispatch.install(ctx.master)
             self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
         self._watcher = asyncio_utils.create_task(self._watch_files(), name="omniroute reload", keep_ref=True)
+
+    async def _open_doors(self) -> None:
+        server = ctx.master.addons.get("proxyserver")
+        if self._moves:
+            self._moves = False
+            await move_to_loopback(server.servers)
+        if self.engine is not None and ctx.options.server:
+            folder, port = self._files().state_path.parent, port_of(ctx.options.omniroute_control)
+            confdir, owner = Path(ctx.options.confdir), owner_of(os.environ)
+            self._control = Control(
+                self.engine, folder=folder, port=port, listen=server.listen_addrs, confdir=confdir, owner=owner
+            )
+            await self._control.open()
 
     def done(
         self,
     ) -> Awaitable[None] | None:  # mitmproxy awaits it at its end, and does not when a script is taken away
         if self._watcher is not None:
             self._watcher.cancel()
+        if self._control is not None:
+            self._control.close()
         if self._uninstall is not None:
             self._uninstall()
             self._uninstall = None
@@ -251,6 +228,9 @@ class Omniroute:
     def requestheaders(self, flow: HTTPFlow) -> None:
         """A model call is read whole, whatever another addon says: it may have to be sent again."""
         request, engine = flow.request, self.engine
+        if self._control is not None and self._control.is_here(request.host, request.port):
+            flow.response = refuse_detour(request.headers, Response.make)
+            return
         if engine is None or self._uninstall is None:
             return
         Entrance(engine).request(flow)
@@ -261,6 +241,15 @@ class Omniroute:
             request.stream = False
             if password:  # mitmproxy writes it into every dump; who called may stay, how it logged in may not
                 flow.metadata["proxyauth"] = (flow.metadata["proxyauth"][0], HIDDEN)
+
+    def server_connected(self, data: ServerConnectionHookData) -> None:
+        """Nobody reaches the control endpoint through the proxy, whatever name leads there."""
+        if self._control is not None:
+            self._control.dialled(data.server.peername, data.server.sockname)
+
+    def server_disconnected(self, data: ServerConnectionHookData) -> None:
+        if self._control is not None:
+            self._control.hung_up(data.server.sockname)
 
     async def omniroute_pause(self, waiting: Waiting) -> None:
         """Sit out a pause or a permit, until the client leaves or the time for all attempts is over (`stream/`)."""

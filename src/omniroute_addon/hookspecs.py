@@ -34,7 +34,19 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from .model import Answer, Attempt, Exclusion, ModelCall, Restatement, Story, Target, Verdict
+from .model import (
+    Answer,
+    Attempt,
+    Cleared,
+    Exclusion,
+    ModelCall,
+    ResetOrder,
+    Restatement,
+    Story,
+    Target,
+    Timer,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from .core import Core
@@ -288,4 +300,37 @@ def finish(call: ModelCall, stories: Sequence[Story], status: int, now: float) -
         @hookimpl
         def finish(call, stories, status, now):
             semaphore.release()
+    """
+
+
+# ---------------------------------------------------------------- for people: seeing and steering
+
+
+@hookspec
+def timers(now: float) -> Sequence[Timer] | None:
+    """Show everything that you hold against a provider, a connection or a model. All answers are merged.
+
+    Asked when a person looks (`omniroute status`, the management API), never for a request. Show what `exclude` would
+    say, and what it soon may say; leave out what is over. Nothing in a row may hold a secret.
+
+        @hookimpl
+        def timers(now):
+            return [Timer(part="connection", mechanism="night_shift", provider="x", connection="b", state="asleep")]
+    """
+
+
+@hookspec
+def reset(order: ResetOrder, now: float) -> Sequence[Cleared] | None:
+    """Forget what a person wants forgotten, and say what that was. All answers are merged.
+
+    Runs inside one transaction of the store. Clear only what the order names: `part="provider"` is what you hold
+    against a provider as a whole, `part="connection"` what you hold against a connection or its models, `part="model"`
+    the locks of models, `part="all"` everything. What is terminal stays, unless `order.terminal` is set.
+
+        @hookimpl
+        def reset(order, now):
+            if order.part not in ("connection", "all") or order.connections not in (None, {"b"}):
+                return None
+            awake.add("b")
+            return [Cleared(part="connection", mechanism="night_shift", provider="x", connection="b")]
     """

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from .model import Exclusion, ModelCall, Restatement, Target, Verdict
+from .model import Cleared, Exclusion, ModelCall, Restatement, Target, Timer, Verdict
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FORBIDDEN_IN_VALUE = re.compile(r"[\r\n\0]")
@@ -79,6 +79,8 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "classify": _one(Verdict),
     "repair": _one(bytes),
     "wait": _seconds,
+    "timers": _many(Timer),
+    "reset": _many(Cleared),
 }
 
 

@@ -14,11 +14,11 @@ import click
 import pytest
 
 from omniroute_addon import hookspecs
-from omniroute_addon.addon import OPTIONS
 from omniroute_addon.cli import cli
 from omniroute_addon.config import read_config
 from omniroute_addon.final_answer import CODES
 from omniroute_addon.model import KINDS, SCOPES
+from omniroute_addon.options import OPTIONS
 from omniroute_addon.pack_files import PackFolder, read_pack, read_pack_file
 from omniroute_addon.packs import Packs, build_packs, bundled_rules, load_packs
 from omniroute_addon.plugin_host import HOOKS, PluginHost

@@ -50,6 +50,7 @@ USERS_OF_MITMPROXY = ("addon.py", "bringup/ready/", "certificate_help.py", "disp
 """Public API included; `testing/` and `cli/` take what they need."""
 PUBLIC_PLACES = (
     "mitmproxy.proxy.mode_specs",
+    "mitmproxy.proxy.server_hooks",
     "mitmproxy.addonmanager.Loader",
     "mitmproxy.proxy.layers.modes.Socks5AuthData",
 )

@@ -149,13 +149,13 @@ class Breakers:
         if self._table.get(provider) is not None:
             self._apply(provider, lambda b: machine.after_test(b, figures, now_ms), now_ms)
 
-    def reset(self, now_ms: int, provider: str | None = None) -> int:
-        """Begin anew, for one provider or all of them; how many there were (`CB-68`, `CB-69`)."""
+    def reset(self, now_ms: int, provider: str | None = None) -> list[str]:
+        """Begin anew, for one provider or all of them; whose there were (`CB-68`, `CB-69`)."""
         names = [name for name, _ in self._table.scan() if provider is None or name == provider]
         for name in names:
             figures = self.figures(name)
             self._apply(name, lambda b, f=figures: machine.after_reset(b, f, now_ms), now_ms)  # type: ignore[misc]
-        return len(names)
+        return names
 
     def status(self, now_ms: int) -> list[Mapping[str, Any]]:
         """Every known breaker, as the API shows it (`CB-67`)."""
@@ -184,6 +184,8 @@ class Breakers:
 
     def _shorten_leases(self, key: str, now_ms: int, figures: Figures) -> None:
         """No lease lasts longer than one reset timeout from now, also when the clock was turned back (`CB-40`)."""
+        if key in self._leases:  # one that was over once is over, whatever the clock says later
+            self._leases[key] = {holder: until for holder, until in self._leases[key].items() if until > now_ms}
         longest = now_ms + figures.reset_timeout_ms
         for holder, until in self._leases.get(key, {}).items():
             if until > longest:

@@ -18,9 +18,11 @@ from .init import init
 from .path import path
 from .plugins import plugins
 from .providers import providers
+from .reset import reset
 from .rules import rules
 from .run import run
 from .schema import schema
+from .status import status
 
 
 class Refused(click.ClickException):
@@ -48,7 +50,7 @@ def cli() -> None:
     logging.getLogger("omniroute_addon").addHandler(logging.NullHandler())
 
 
-for command in (run, exec_, env, init, doctor, path, check, providers, rules, plugins, schema):
+for command in (run, exec_, env, init, doctor, status, reset, path, check, providers, rules, plugins, schema):
     cli.add_command(command)
 
 

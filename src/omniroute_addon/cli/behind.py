@@ -45,9 +45,18 @@ class Own:
         self.process.stop()
 
 
-def find_running(environ: Mapping[str, str]) -> found.Running | None:
-    """The proxy that runs already: that of an `omniroute exec` around us first."""
-    return found.marked(environ)
+def find_running(environ: Mapping[str, str], port: int | None = None) -> found.Running | None:
+    """The proxy that runs already: on this port, else that of an `omniroute exec` around us, else one for everybody."""
+    from .control import running_proxies
+
+    inside = found.marked(environ)
+    if inside is not None and port in (None, inside.port):
+        return inside
+    running = found.choose((proxy.about for proxy in running_proxies(places.state_file().parent)), port)
+    if running is None and port is not None and found.listens(found.LOOPBACK, port):
+        # One that cannot be asked (omniroute_control=off, or another state file); the person knows better.
+        return found.Running(host=found.LOOPBACK, port=port, confdir=found.default_confdir())
+    return running
 
 
 def start_own(files: Files, options: Sequence[str], environ: Mapping[str, str]) -> Own:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, Final
 
 from omniroute_addon.connection_key import connection_id, is_guest
@@ -12,8 +12,10 @@ from omniroute_addon.store import Store, Value
 from .rest import CLEAN, Rest, as_value, from_value
 
 TABLE_NAME: Final = "connection_cooldown"
-MOST: Final = 10_000
-"""Rows beyond which those of clients' own credentials are thinned out."""
+MOST: Final = 1_000
+"""States of clients' own credentials, which anybody can make up; and of connections that nobody has configured any more."""
+STRANGER_S: Final = 30 * 86_400.0
+"""How long a connection that is configured no more may come back and find its timers."""
 Step = Callable[[Rest], Rest]
 
 
@@ -31,6 +33,8 @@ class ConnectionBook:
             return CLEAN
         known = self._read.get(key)
         if known is None or known[0] is not value:
+            if len(self._read) > 2 * MOST + len(self._table):  # forgotten through another book
+                self._read.clear()
             known = self._read[key] = (value, from_value(value))
         return known[1]
 
@@ -61,8 +65,32 @@ class ConnectionBook:
         self._table.update(key, lambda _: None)
         self._read.pop(key, None)
 
-    def thin_out(self, now: float) -> None:
-        """Keep at most `MOST` rows of clients' own credentials: those that rest longest."""
-        guests = [(rest.until > now, rest.failed_at, key) for key, rest, _ in self.rows() if is_guest(key)]
-        for _, _, key in sorted(guests)[: max(0, len(guests) - MOST)]:
-            self.forget(key)
+    def thin_out(self, now: float, *, forget_s: float) -> None:
+        """Of clients' own credentials: drop what means nothing any more (over, the ladder forgotten after `forget_s`),
+        and of the rest all but `MOST`; those that rest, and failed last, stay."""
+        guests = [(rest, key) for key, _ in self._table.scan("client") if is_guest(key) and (rest := self.get(key))]
+        live = [(rest.until > now, _last(rest), key) for rest, key in guests if now - _last(rest) <= forget_s]
+        kept = {key for _, _, key in sorted(live, reverse=True)[:MOST]}
+        for _, key in guests:
+            if key not in kept:
+                self.forget(key)
+
+    def forget_strangers(self, known: Set[str], now: float) -> None:
+        """`known` are the keys of all configured connections. A credential that was replaced is forgotten at once
+        (`CC-55`); a connection that is not there at all after a while, because its key may only be unreadable today."""
+        names = {connection_id(key) for key in known}
+        gone: list[tuple[float, str]] = []
+        for key, _ in self._table.scan():
+            if key not in known and not is_guest(key):
+                at = _last(self.get(key))
+                lasts = connection_id(key) not in names and now - at <= STRANGER_S
+                gone.append((at if lasts else 0.0, key))
+        gone.sort(reverse=True)
+        for place, (at, key) in enumerate(gone):
+            if not at or place >= MOST:
+                self.forget(key)
+
+
+def _last(rest: Rest) -> float:
+    """The last moment that the state speaks of."""
+    return max(rest.until, rest.failed_at)

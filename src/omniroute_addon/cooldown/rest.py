@@ -35,6 +35,10 @@ class Rest:
     """`errorCode`: status after restatement (`CC-6`)."""
     cause: str = ""
     """Kind and rule of the failure that set the state, for people."""
+    rule: str = ""
+    """Id of that rule."""
+    hint: str = ""
+    """Where the upstream said how long (`CC-32`); empty when its word does not set the end."""
     label: str = "connection_cooldown"
     """Word under which a skipped connection is listed."""
     forbidden_at: float = 0.0
@@ -86,6 +90,8 @@ def as_value(rest: Rest, *, connection: str, provider: str) -> dict[str, Any]:
         "errorCode": rest.code,
         "backoffLevel": rest.level,
         "cause": rest.cause,
+        "rule": rest.rule,
+        "hint": rest.hint,
         "label": rest.label,
         "forbiddenAt": iso(rest.forbidden_at),
         "expiredRetryCount": rest.tries or None,
@@ -106,6 +112,8 @@ def from_value(value: Mapping[str, Any] | None) -> Rest:
         error_type=_text(value.get("lastErrorType")),
         code=_whole(value.get("errorCode")),
         cause=_text(value.get("cause")),
+        rule=_text(value.get("rule")),
+        hint=_text(value.get("hint")),
         label=_text(value.get("label")) or CLEAN.label,
         forbidden_at=instant(value.get("forbiddenAt")),
         tries=_whole(value.get("expiredRetryCount")) or 0,

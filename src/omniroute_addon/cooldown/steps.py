@@ -74,8 +74,11 @@ class Failure:
     code: int
     rests: bool = True
     """False: written down only."""
+    rule: str = ""
     declared_s: float = 0.0
     """The upstream's own wait, where hints count; 0 for none."""
+    hint: str = ""
+    """Where it said so."""
     fixed_s: float | None = None
     """The rule's duration."""
     busy: bool = False
@@ -110,7 +113,9 @@ def failure_of(story: Story, effect: OnConnection, policy: Policy, *, shared_rul
         error_type=verdict.reason,
         code=verdict.status,
         rests=effect == "rest",
+        rule=verdict.rule.id,
         declared_s=declared,
+        hint=verdict.retry_after.source if declared and verdict.retry_after else "",
         fixed_s=verdict.cooldown_s,
         busy=verdict.kind == "concurrency_limited",
         out=out if effect == "rest" else None,
@@ -135,7 +140,7 @@ def after_failure(rest: Rest, failure: Failure, policy: Policy, now: float) -> R
         out = out if second and now >= rest.until else None
     if out:
         # A failure that follows another at once is still told as its own: people must see why the connection is out.
-        return replace(_noted(rest, failure, now), status=out, until=0.0, cause=failure.cause, tries=0, tried_at=0.0)
+        return replace(_caused(_noted(rest, failure, now), failure), status=out, until=0.0, tries=0, tried_at=0.0)
     if now < rest.until:
         return _extended(rest, failure, now)
     noted = _noted(rest, failure, now)
@@ -148,7 +153,7 @@ def after_failure(rest: Rest, failure: Failure, policy: Policy, now: float) -> R
     seconds = seconds or failure.least_s
     if failure.never_cools or seconds <= 0:
         return replace(noted, until=0.0)  # CC-19, CC-52
-    return replace(noted, status="unavailable", until=now + seconds, cause=failure.cause, label=failure.label)
+    return replace(_caused(noted, failure), status="unavailable", until=now + seconds, label=failure.label)
 
 
 def after_success(rest: Rest, *, started_at: float, tried: bool = False) -> Rest:
@@ -170,7 +175,18 @@ def after_try(rest: Rest, now: float) -> Rest:
     return replace(rest, tries=rest.tries + 1, tried_at=now)
 
 
-def cooled(rest: Rest, *, until: float, error: str, error_type: str, cause: str, label: str, now: float) -> Rest:
+def cooled(
+    rest: Rest,
+    *,
+    until: float,
+    error: str,
+    error_type: str,
+    cause: str,
+    label: str,
+    now: float,
+    rule: str = "",
+    hint: str = "",
+) -> Rest:
     """Cooled for somebody else's failure (`EL-22` to `EL-25`): nobody who rests already or is out, and no level."""
     if rest.terminal or now < rest.until or until <= now:
         return rest
@@ -183,6 +199,8 @@ def cooled(rest: Rest, *, until: float, error: str, error_type: str, cause: str,
         error_type=error_type,
         code=429,
         cause=cause,
+        rule=rule,
+        hint=hint,
         label=label,
     )
 
@@ -197,7 +215,13 @@ def _extended(rest: Rest, failure: Failure, now: float) -> Rest:
     later = now + (failure.declared_s or failure.fixed_s or 0.0)
     if not failure.rests or failure.never_cools or later <= rest.until:
         return rest
-    return replace(_noted(rest, failure, now), until=later, cause=failure.cause, label=failure.label)
+    return replace(_caused(_noted(rest, failure, now), failure), until=later, label=failure.label)
+
+
+def _caused(rest: Rest, failure: Failure) -> Rest:
+    """Why it is as it is now."""
+    hint = failure.hint if failure.declared_s else ""
+    return replace(rest, cause=failure.cause, rule=failure.rule, hint=hint)
 
 
 def _duration(rest: Rest, failure: Failure, policy: Policy) -> tuple[float, int]:

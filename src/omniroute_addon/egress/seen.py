@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final
 from urllib.parse import urlsplit
 
-from omniroute_addon.connection_key import connection_key
+from omniroute_addon.connection_key import connection_key, is_guest
 from omniroute_addon.model import Connection
 from omniroute_addon.provider_failure import provider_key
 from omniroute_addon.store import Store, Value
@@ -20,6 +20,8 @@ TABLE_NAME: Final = "egress_seen"
 DIRECT: Final = "direct"
 _FRESH_MS: Final = 60_000
 """A record younger than this is not written again: the window is a day."""
+MOST: Final = 1_000
+"""Clients' own credentials, which anybody can make up; configured connections are few."""
 
 
 def egress_of(connection: Connection) -> str:
@@ -36,6 +38,7 @@ class Seen:
 
     def __init__(self, store: Store) -> None:
         self._table = store.table(TABLE_NAME, keep=True)
+        self._added = 0
 
     def note(self, connection: Connection, now: float, window_ms: int) -> None:
         """An attempt went out. Addresses beyond the window are forgotten."""
@@ -48,6 +51,10 @@ class Seen:
             kept = {a: t for a, t in seen.items() if at - t <= window_ms}
             return {"provider": provider_key(connection.provider), "seen": {**kept, address: at}}
 
+        if self._table.get(key) is None:
+            self._added += 1
+            if self._added % (MOST // 10) == 0:  # so that the cost of a sweep is spread
+                self.forget_old(now, window_ms)
         self._table.update(key, change)
 
     def at(self, address: str, providers: Set[str], now: float, window_ms: int) -> Iterator[tuple[str, str]]:
@@ -59,11 +66,17 @@ class Seen:
                 yield key, provider
 
     def forget_old(self, now: float, window_ms: int) -> None:
-        """Drop who was not seen for longer than the window."""
+        """Drop who was not seen for longer than the window, and of clients' own credentials all but the latest `MOST`."""
         since = round(now * 1000) - window_ms
+        guests: list[tuple[int, str]] = []
         for key, value in list(self._table.scan()):
-            if max(_times(value).values(), default=0) < since:
+            last = max(_times(value).values(), default=0)
+            if last < since:
                 self._table.update(key, lambda _: None)
+            elif is_guest(key):
+                guests.append((last, key))
+        for _, key in sorted(guests, reverse=True)[MOST:]:
+            self._table.update(key, lambda _: None)
 
 
 def siblings_of(

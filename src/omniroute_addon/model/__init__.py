@@ -10,6 +10,7 @@ from .answers import Answer, Restatement, RetryAfter, RuleRef, Story, Verdict
 from .calls import Attempt, Exclusion, ModelCall, Target
 from .clients import AnswerForm, ClientProfile, ClientRetries, ClientStart, ClientWaits, KeepAlive, StreamEnding
 from .parties import Auth, Connection, Endpoint, Login, Provider, Secret
+from .timers import Cleared, Part, ResetOrder, Timer
 from .words import DIALECTS, KINDS, SCOPES, Category, DialectName, Kind, Phase, Repair, Scope
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Attempt",
     "Auth",
     "Category",
+    "Cleared",
     "ClientProfile",
     "ClientRetries",
     "ClientStart",
@@ -33,9 +35,11 @@ __all__ = [
     "Kind",
     "Login",
     "ModelCall",
+    "Part",
     "Phase",
     "Provider",
     "Repair",
+    "ResetOrder",
     "Restatement",
     "RetryAfter",
     "RuleRef",
@@ -44,5 +48,6 @@ __all__ = [
     "Story",
     "StreamEnding",
     "Target",
+    "Timer",
     "Verdict",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from omniroute_addon.connection_key import is_guest
 from omniroute_addon.store import Store, Value
 
 from .lock import SURVIVES_RESTART, Lock, as_value, from_value
@@ -18,6 +19,8 @@ TABLE_NAME: Final = "model_lockout"
 KEPT_NAME: Final = "model_lockout_kept"
 MOST: Final = 10_000
 """`ML-48`."""
+LONGEST_NAME: Final = 200
+"""Characters of a model's name; the client chooses it, and a longer one is no model's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +117,16 @@ class LockBook:
                 self._kept.update(key, lambda _: None)
 
     def make_room(self, now: float, most: int = MOST) -> None:
-        """Before a new key: records that are over go; beyond the bound ended locks first, then those that end soonest."""
+        """Before a new key: records that are over go; beyond the bound those of clients' own credentials first, which
+        anybody can make up, then ended locks, then those that end soonest."""
         if self._count < most:
             return
-        rows = [(lock.forgotten_at() > now, lock.until, key) for key, lock, _ in self.rows()]
-        over = [key for alive, _, key in rows if not alive]
-        alive = sorted((until, key) for alive, until, key in rows if alive)
+        rows = [(lock, not is_guest(place.connection), key) for key, lock, place in self.rows()]
+        over = [key for lock, _, key in rows if lock.forgotten_at() <= now]
+        alive = sorted((mine, lock.until, key) for lock, mine, key in rows if lock.forgotten_at() > now)
         # A tenth at once, so that not every new key pays for a sweep.
         surplus = len(alive) - (most - max(1, most // 10)) if len(alive) >= most else 0
-        for key in [*over, *(key for _, key in alive[:surplus])]:
+        for key in [*over, *(key for _, _, key in alive[:surplus])]:
             self.forget(key)
 
     def _put(self, key: str, value: Value | None) -> None:

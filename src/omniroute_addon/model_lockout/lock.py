@@ -59,6 +59,8 @@ class Cause:
     """The upstream's own wait; 0 for none."""
     authoritative: bool = False
     """Said in a header or RetryInfo: may be longer than the longest lock (`ML-31`)."""
+    hint: str = ""
+    """Where it said so."""
     fixed_s: float = 0.0
     """The rule's duration; 0 for none."""
 
@@ -80,6 +82,8 @@ class Lock:
     window_s: float
     estimated_reset_at: float = 0.0
     """Where the cap hides a later end: for people."""
+    hint: str = ""
+    """Where the upstream said how long; empty when its word does not set the end."""
 
     def __repr__(self) -> str:
         return f"<Lock until={self.until:.3f} reason={self.reason} count={self.count} origin={self.origin}>"
@@ -107,7 +111,12 @@ def after_failure(lock: Lock | None, cause: Cause, figures: Figures, now: float,
         duration_s=seconds,
         window_s=figures.window_s,
         estimated_reset_at=estimate,
+        hint=_hint(cause, seconds),
     )
+
+
+def _hint(cause: Cause, seconds: float) -> str:
+    return cause.hint if cause.declared_s and seconds == cause.declared_s else ""
 
 
 def _extended(lock: Lock, cause: Cause, figures: Figures, now: float) -> Lock:
@@ -124,6 +133,7 @@ def _extended(lock: Lock, cause: Cause, figures: Figures, now: float) -> Lock:
         failed_at=now,
         duration_s=seconds,
         estimated_reset_at=estimate,
+        hint=_hint(cause, seconds),
     )
 
 
@@ -179,6 +189,7 @@ def as_value(lock: Lock, *, provider: str, connection: str, model: str, family: 
         "durationS": lock.duration_s,
         "windowS": lock.window_s,
         "estimatedResetAt": lock.estimated_reset_at,
+        "hint": lock.hint,
     }
 
 
@@ -204,4 +215,5 @@ def from_value(value: Mapping[str, Any] | None) -> Lock | None:
         duration_s=duration_s,
         window_s=window_s,
         estimated_reset_at=float(estimate) if isinstance(estimate, int | float) else 0.0,
+        hint=str(value.get("hint", "")),
     )

@@ -39,6 +39,10 @@ class Table(Protocol):
     @property
     def name(self) -> str: ...
 
+    def __len__(self) -> int:
+        """How many keys there are."""
+        ...
+
     def get(self, key: str) -> Value | None:
         """The value, or None."""
         ...

@@ -44,6 +44,9 @@ class MemoryTable:
     def __repr__(self) -> str:
         return f"<Table {self._name} keys={len(self._keys)}{' keep' if self.keep else ''}>"
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     @property
     def name(self) -> str:
         return self._name

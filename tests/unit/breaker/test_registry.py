@@ -147,7 +147,7 @@ def test_a_reset_closes_and_makes_probes_meaningless() -> None:
     breakers = opened()
     fail(breakers, 3, "openai")
     running = probe(breakers, "h", T0 + HOLD)
-    assert breakers.reset(T0 + HOLD) == 2
+    assert breakers.reset(T0 + HOLD) == ["glm", "openai"]
     for _ in range(2):
         breakers.failed("glm", Failure(connection="x"), T0 + HOLD + 1, running)
     glm = breakers.read("glm", T0 + HOLD + 1)
@@ -290,3 +290,11 @@ def test_time_is_noticed_by_whoever_reads_and_is_kept() -> None:
     assert breakers.refusal("glm", T0 + HOLD) is None
     row = store.table(TABLE_NAME).get("glm")
     assert row and row["state"] == "HALF_OPEN"
+
+
+def test_a_lease_that_was_over_does_not_come_back_when_the_clock_is_turned_back() -> None:
+    """CB-40: found by the laws."""
+    breakers = opened()
+    probe(breakers, "h1", T0 + HOLD)
+    assert breakers.refusal("glm", T0 + 3_600_000) is None
+    assert breakers.refusal("glm", T0 - 3_600_000) is None

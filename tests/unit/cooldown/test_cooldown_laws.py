@@ -15,7 +15,7 @@ from omniroute_addon.plugins.connection_cooldown import ConnectionCooldown
 from omniroute_addon.config import Config
 from omniroute_addon.cooldown.rest import CLEAN
 from omniroute_addon.core import Core
-from omniroute_addon.model import RetryAfter, RuleRef
+from omniroute_addon.model import ResetOrder, RetryAfter, RuleRef
 from omniroute_addon.settings import Settings
 from omniroute_addon.store.memory import MemoryStore
 from omniroute_addon.store.sqlite import opened
@@ -107,6 +107,9 @@ class Cooldown(RuleBasedStateMachine):
         )
         self.plugin = ConnectionCooldown()
         self.plugin.start(core=self.core)
+        guest = self.models["client:1"]
+        if self.now - max(guest.until, guest.failed_at) > 600_000:  # means nothing any more, and is forgotten
+            self.models["client:1"] = Model()
 
     @rule(base=st.sampled_from([0, 1000, 3000]))
     def change_figures(self, base: int) -> None:
@@ -155,7 +158,7 @@ class Cooldown(RuleBasedStateMachine):
     @precondition(lambda self: any(m.out for m in self.models.values()))
     @rule(terminal=st.booleans())
     def a_person_resets(self, terminal: bool) -> None:
-        self.plugin.reset(terminal=terminal)
+        self.plugin.reset(ResetOrder(part="connection", terminal=terminal))
         self.models = {n: m if m.out and not terminal else Model() for n, m in self.models.items()}
 
     def _fail(self, name: str, kind: str, *, wait_s: float | None = None, **verdict: Any) -> None:

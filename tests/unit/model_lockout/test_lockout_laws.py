@@ -13,7 +13,7 @@ from omniroute_addon.plugins.model_lockout import ModelLockout
 
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
-from omniroute_addon.model import RetryAfter, RuleRef, Target
+from omniroute_addon.model import ResetOrder, RetryAfter, RuleRef, Target
 from omniroute_addon.settings import Settings
 from omniroute_addon.store.memory import MemoryStore
 from omniroute_addon.testing.calls import (
@@ -171,7 +171,7 @@ class Lockout(RuleBasedStateMachine):
 
     @rule(connection=st.sampled_from(CONNECTIONS))
     def a_person_resets(self, connection: str) -> None:
-        self.plugin.reset(connection)
+        self.plugin.reset(ResetOrder(part="connection", connections=frozenset({connection})))
         self.rows = {k: r for k, r in self.rows.items() if k[0] != connection}
 
     @staticmethod
@@ -192,7 +192,7 @@ class Lockout(RuleBasedStateMachine):
             until = excluded.get(target.key)
             assert (round(until * 1000) if until else 0) == (last if last > self.now else 0), (target.model, self.rows)
         running = sorted(row.count for row in self.rows.values() if row.until > self.now)
-        assert sorted(item["failureCount"] for item in self.plugin.status(self.clock.time)) == running
+        assert sorted(timer.failures or 0 for timer in self.plugin.timers(self.clock.time)) == running
         kept = dict(self.store.table("model_lockout_kept").scan())
         assert all(v["reason"] == "quota_exhausted" for v in kept.values())
 
@@ -207,4 +207,4 @@ def test_sixty_four_failures_at_once_lock_once() -> None:
     for _ in range(64):
         machine.fails("a", "gpt-1", "limit", 0)
     machine.code_and_model_agree()
-    assert [item["failureCount"] for item in machine.plugin.status(machine.clock.time)] == [1]
+    assert [timer.failures for timer in machine.plugin.timers(machine.clock.time)] == [1]

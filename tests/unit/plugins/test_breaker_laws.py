@@ -17,7 +17,7 @@ from omniroute_addon.plugins.circuit_breaker import CircuitBreaker
 
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
-from omniroute_addon.model import Attempt, ModelCall
+from omniroute_addon.model import Attempt, ModelCall, ResetOrder
 from omniroute_addon.settings import Settings
 from omniroute_addon.store.memory import MemoryStore
 from omniroute_addon.testing.calls import (
@@ -99,8 +99,11 @@ class Model:
 
     def end(self, request: int, how: str, connection: str, now: int) -> None:
         was_probe = request in self.probes
+        self.running(now)
         era, lease = self.probes.pop(request, (-1, 0))
-        valid = was_probe and self.state == "HALF_OPEN" and era == self.era and now < lease
+        valid = (
+            was_probe and self.state == "HALF_OPEN" and era == self.era and now < lease and request not in self.freed
+        )
         if how in ("neutral", "abort") or (was_probe and not valid):
             return
         if how == "success":
@@ -304,7 +307,7 @@ class BreakerLaws(RuleBasedStateMachine):
     @rule()
     def person_resets(self) -> None:
         """CB-68"""
-        assert self.plugin.reset(self.now) == 1
+        assert len(self.plugin.reset(ResetOrder(part="provider"), self.now)) == 1
         self.model.reset()
 
     @rule()

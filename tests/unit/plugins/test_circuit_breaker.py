@@ -13,7 +13,7 @@ from omniroute_addon.plugins.circuit_breaker import CircuitBreaker
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
 from omniroute_addon.errors import NotAdmitted
-from omniroute_addon.model import Attempt, ModelCall, Target
+from omniroute_addon.model import Attempt, ModelCall, ResetOrder, Target
 from omniroute_addon.settings import Settings
 from omniroute_addon.store.memory import MemoryStore
 from omniroute_addon.testing.calls import (
@@ -314,13 +314,16 @@ def test_reset_and_test_by_any_spelling() -> None:
     other = store.table("connection_cooldown")
     other.update("a", lambda _: {"terminal": True})
     proxy = opened(store=store)
-    assert proxy.plugin.reset(proxy.now, "OpenAI") == 1
+    assert [c.provider for c in proxy.plugin.reset(ResetOrder(part="provider", provider="OpenAI"), proxy.now)] == [
+        "openai"
+    ]
     assert proxy.excluded(A) == [] and other.get("a") == {"terminal": True}
     proxy.at(6)
     proxy.fail_everywhere(8)
     proxy.plugin.tested("OPENAI", proxy.now)
     assert (proxy.status["state"], proxy.status["failureCount"]) == ("CLOSED", 0)
-    assert proxy.plugin.reset(proxy.now) == 1
+    assert len(proxy.plugin.reset(ResetOrder(part="all"), proxy.now)) == 1
+    assert proxy.plugin.reset(ResetOrder(part="connection"), proxy.now) == []
 
 
 def test_after_stop_it_listens_no_more() -> None:

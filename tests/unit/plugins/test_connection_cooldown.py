@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from omniroute_addon.plugins.connection_cooldown import Cleared, ConnectionCooldown
+from omniroute_addon.plugins.connection_cooldown import ConnectionCooldown
 
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
 from omniroute_addon.errors import NotAdmitted
-from omniroute_addon.model import Kind, RetryAfter, RuleRef, Story, Target
+from omniroute_addon.model import Kind, ResetOrder, RetryAfter, RuleRef, Story, Target
 from omniroute_addon.settings import Settings
 from omniroute_addon.store import Store
 from omniroute_addon.store.memory import MemoryStore
@@ -77,6 +77,11 @@ class Proxy:
 
     def at(self, seconds: float) -> None:
         self.clock.set(self.start + seconds)
+
+    def reset(self, *connections: str, part: Any = "connection", **order: Any) -> list[str | None]:
+        """Whom it cleared."""
+        named = frozenset(connections) if connections else None
+        return [c.connection for c in self.plugin.reset(ResetOrder(part=part, connections=named, **order))]
 
     def excluded(self, *targets: Target) -> list[tuple[str, str, float | None]]:
         found = self.plugin.exclude(targets=targets or (A,), now=self.now)
@@ -402,7 +407,7 @@ def test_everything_survives_a_restart(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_new_key_starts_clean_and_what_the_operator_took_away_is_forgotten() -> None:
+def test_a_new_key_starts_clean_and_what_the_operator_took_away_is_not_shown() -> None:
     """CC-55"""
     proxy = Proxy()
     proxy.fail("auth_invalid", terminal=True, status=401)
@@ -411,7 +416,19 @@ def test_a_new_key_starts_clean_and_what_the_operator_took_away_is_forgotten() -
     new = make_target(make_connection("a", secret=make_secret("sk-new")))
     assert proxy.excluded(new) == []
     proxy.reload(new)
+    assert [k.partition("#")[0] for k, _, _ in proxy.plugin.book.rows()] == ["b", "client:1"]
+    assert [timer.connection for timer in proxy.plugin.timers(proxy.now)] == ["client:1"]
+    assert proxy.reset("b") == []
     assert [k.partition("#")[0] for k, _, _ in proxy.plugin.book.rows()] == ["client:1"]
+
+
+def test_a_connection_that_comes_back_finds_its_timer() -> None:
+    """A key file that cannot be read for a moment takes the connection out of the configuration."""
+    proxy = Proxy()
+    proxy.fail(to=B, wait_s=500)
+    proxy.reload(A)
+    proxy.reload(A, B)
+    assert proxy.excluded(B) == [("b", "connection_cooldown", 500.0)]
 
 
 def test_who_is_out_stays_out_while_his_credential_cannot_be_read() -> None:
@@ -428,25 +445,28 @@ def test_a_reset_clears_timers_and_a_terminal_state_only_when_named() -> None:
     proxy.fail(wait_s=18_000)
     proxy.fail("account_banned", to=B, terminal=True, status=403)
     proxy.fail(to=ACCOUNT, wait_s=18_000)
-    assert [(e["connectionId"], e["status"]) for e in proxy.plugin.status(proxy.now, "openai")] == [
-        ("a", "cooling"),
-        ("b", "terminal"),
+    assert [(t.connection, t.state, t.terminal) for t in proxy.plugin.timers(proxy.now)] == [
+        ("a", "cooling", False),
+        ("b", "banned", True),
+        ("o", "cooling", False),
     ]
-    assert proxy.plugin.reset("a") == Cleared(cleared=1)
-    assert proxy.plugin.reset("a") == Cleared()
-    assert proxy.plugin.reset("nobody") == Cleared()
-    assert proxy.plugin.reset(provider="openai") == Cleared(skipped_terminal=1)
-    assert proxy.plugin.reset() == Cleared(cleared=1, skipped_terminal=1)
+    assert proxy.reset("a") == ["a"]
+    assert proxy.reset("a") == proxy.reset("nobody") == []
+    assert proxy.reset(provider="openai") == []
+    assert proxy.reset(part="provider") == proxy.reset(part="model") == []
+    assert proxy.reset(part="all") == ["o"]
     assert proxy.excluded(A, B, ACCOUNT) == [("b", "connection_terminal", None)]
-    assert proxy.plugin.reset("b", terminal=True) == Cleared(cleared=1)
-    assert proxy.plugin.status(proxy.now) == []
+    assert proxy.reset("b", terminal=True) == ["b"]
+    assert proxy.plugin.timers(proxy.now) == []
 
 
 def test_what_is_shown_holds_no_credential() -> None:
     """ML-60, edge case 21 of `spec/04`"""
     proxy = Proxy()
     proxy.fail(wait_s=30)
-    [shown] = proxy.plugin.status(proxy.now)
+    [timer] = proxy.plugin.timers(proxy.now)
+    shown = timer.row
+    assert (timer.reason, timer.rule, timer.hint) == ("rate_limit", "r", "header:retry-after")
     assert (shown["remainingMs"], shown["backoffLevel"], shown["terminal"]) == (30_000, 0, False)
     assert (
         shown["cause"] == "rate_limit (r)" and "sk-a" not in str(shown) and A.connection.secret.digest not in str(shown)

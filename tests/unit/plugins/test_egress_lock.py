@@ -15,7 +15,7 @@ from omniroute_addon.plugins.model_lockout import ModelLockout
 from omniroute_addon.config import Config
 from omniroute_addon.cooldown.rest import Rest
 from omniroute_addon.core import Core
-from omniroute_addon.model import RetryAfter, Target
+from omniroute_addon.model import ResetOrder, RetryAfter, Target
 from omniroute_addon.settings import Settings, resolve_settings
 from omniroute_addon.store import Store
 from omniroute_addon.store.memory import MemoryStore
@@ -122,7 +122,7 @@ def test_everybody_behind_the_address_rests_and_nobody_else() -> None:
     assert "shared egress quota" in sibling.error
     labels = {e.label for e in proxy.cooldown.exclude(targets=[A, B, C], now=proxy.now)}
     assert labels == {"egress_lock"}
-    assert {e["cause"] for e in proxy.cooldown.status(proxy.now)} == {"egress_lock"}
+    assert {(t.mechanism, t.row["cause"]) for t in proxy.cooldown.timers(proxy.now)} == {("egress_lock", "egress_lock")}
 
 
 def test_a_connection_that_was_not_seen_at_the_address_is_left_alone() -> None:
@@ -199,7 +199,7 @@ def test_the_connection_rests_and_no_model_is_locked() -> None:
     proxy = Proxy(A, model_lockout={"enabled": True})
     proxy.fail()
     assert set(proxy.resting()) == {"a"}
-    assert proxy.lockout.status(proxy.now) == []
+    assert proxy.lockout.timers(proxy.now) == []
 
 
 def test_a_duration_of_zero_becomes_two_minutes() -> None:
@@ -264,7 +264,7 @@ def test_a_reset_frees_whom_it_names() -> None:
     proxy = Proxy()
     proxy.seen(A, B)
     proxy.fail(wait_s=50)
-    proxy.cooldown.reset("b")
+    proxy.cooldown.reset(ResetOrder(part="connection", connections=frozenset({"b"})))
     assert set(proxy.resting()) == {"a"}
 
 
@@ -320,6 +320,17 @@ def test_a_disk_that_fails_costs_nothing(tmp_path: Path) -> None:
     assert proxy.core.store.trouble
     assert proxy.resting() == {"a": 50.0, "b": 50.0}
     proxy.core.store.close()
+
+
+def test_clients_own_credentials_do_not_fill_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omniroute_addon.egress.seen.MOST", 20)
+    proxy = Proxy()
+    proxy.seen(A, B)
+    for number in range(100):
+        proxy.at(number)
+        proxy.seen(target(f"client:{number:03}", own=True))
+    kept = [key for key, _ in proxy.core.store.table("egress_seen").scan()]
+    assert len(kept) <= 24 and {key.partition("#")[0] for key in kept} >= {"a", "b", "client:099"}
 
 
 def test_with_the_connection_cooldown_off_nothing_happens() -> None:

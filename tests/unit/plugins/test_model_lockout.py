@@ -11,7 +11,7 @@ from omniroute_addon.plugins.model_lockout import ModelLockout
 
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
-from omniroute_addon.model import RetryAfter, RuleRef, Story, Target
+from omniroute_addon.model import ResetOrder, RetryAfter, RuleRef, Story, Target
 from omniroute_addon.model_lockout.book import LockBook, Place
 from omniroute_addon.settings import Settings
 from omniroute_addon.store import Store
@@ -118,9 +118,14 @@ class Proxy:
     def succeed(self, to: Target) -> None:
         self.plugin.succeeded(attempt=make_attempt(to, started_at=self.now))
 
+    def reset(self, *connections: str, part: Any = "model", **order: Any) -> int:
+        """How many keys it cleared."""
+        named = frozenset(connections) if connections else None
+        return len(self.plugin.reset(ResetOrder(part=part, connections=named, **order)))
+
     @property
     def shown(self) -> list[dict[str, Any]]:
-        return [dict(item) for item in self.plugin.status(self.now)]
+        return [dict(timer.row) for timer in self.plugin.timers(self.now)]
 
 
 # ---------------------------------------------------------------- scope
@@ -453,6 +458,26 @@ def test_the_store_is_bounded_and_keeps_what_ends_last() -> None:
     book.forget("nobody")
 
 
+def test_clients_own_credentials_make_room_before_others() -> None:
+    """ML-48: anybody can make one up, and they must not push out what an operator's connections have learned."""
+    book, proxy = LockBook(MemoryStore()), Proxy()
+    for number in range(20):
+        proxy.fail(codex(f"m{number}", f"client:{number}" if number % 2 else f"c{number}"), wait_s=1000 + number)
+    for key, lock, place in proxy.plugin.book.rows():
+        book.change(key, lambda _, kept=lock: kept, place)
+    book.make_room(proxy.now, most=12)
+    assert {place.connection[0:2] for _, _, place in book.rows()} == {"c0", "c2", "c4", "c6", "c8", "c1", "cl"}
+    assert sum(place.connection.startswith("client") for _, _, place in book.rows()) == 1
+
+
+@pytest.mark.parametrize(("length", "locks"), [(200, 1), (201, 0), (1_000_000, 0)])
+def test_a_name_that_is_no_models_is_not_remembered(length: int, locks: int) -> None:
+    """The client chooses it; memory and disk stay bounded."""
+    proxy = Proxy()
+    proxy.fail(codex("m" * length), wait_s=1000)
+    assert len(proxy.shown) == locks
+
+
 def test_a_person_removes_locks_with_any_model_name() -> None:
     """ML-45, ML-58, ML-59, edge case 13"""
     proxy = Proxy()
@@ -461,22 +486,23 @@ def test_a_person_removes_locks_with_any_model_name() -> None:
     proxy.fail(odd, "server_error", status=502)
     proxy.fail(codex("gpt-5.6-luna"))
     proxy.fail(codex("gpt-5.6-luna", "other"))
-    assert proxy.plugin.reset("g", model="other") == 0
-    assert proxy.plugin.reset("g", model="acme/x:free") == 2
-    assert proxy.plugin.reset("g", model="acme/x:free") == 0
-    assert proxy.plugin.reset("c", model="gpt-5.5", provider="codex") == 1, "the family goes with any of its models"
-    assert proxy.plugin.reset(provider="gemini") == 0
-    assert proxy.plugin.reset(provider="Codex") == 1
+    assert proxy.reset("g", model="other") == 0
+    assert proxy.reset("g", model="acme/x:free") == 2
+    assert proxy.reset("g", model="acme/x:free") == 0
+    assert proxy.reset("c", model="gpt-5.5", provider="codex") == 1, "the family goes with any of its models"
+    assert proxy.reset(provider="gemini") == 0
+    assert proxy.reset(provider="Codex") == 1
     assert proxy.shown == []
     proxy.fail(odd)
-    assert proxy.plugin.reset() == 1
+    assert proxy.reset(part="provider") == 0
+    assert proxy.reset(part="all") == 1
 
 
 def test_after_a_reset_the_model_may_fail_again_at_once() -> None:
     """ML-49, edge case 18"""
     proxy = Proxy()
     proxy.fail(codex("m"))
-    proxy.plugin.reset("c")
+    proxy.reset("c", part="connection")
     proxy.fail(codex("m"))
     assert [i["failureCount"] for i in proxy.shown] == [1]
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from omniroute_addon.plugins.provider_cooldown import ProviderCooldown, Streak, Window
+from omniroute_addon.plugins.provider_cooldown import ProviderCooldown
 
 from omniroute_addon.config import Config
 from omniroute_addon.core import Core
-from omniroute_addon.model import Target
+from omniroute_addon.model import ResetOrder, Target
 from omniroute_addon.provider_settings import ApiKeyWindow, LocalWindow, OauthWindow, ProviderCooldownSettings
+from omniroute_addon.provider_window import Streak, Window
 from omniroute_addon.settings import Settings, resolve_settings
 from omniroute_addon.store.memory import MemoryStore
 from omniroute_addon.testing.calls import (
@@ -306,6 +307,17 @@ def test_dead_entries_are_removed_but_none_within_its_own_window() -> None:
     assert {key for key, _ in proxy.plugin.table.scan()} == {"groq", "groq:z"}
 
 
+def test_entries_are_bounded_and_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PC-28: among them are clients' own credentials, which anybody can make up."""
+    monkeypatch.setattr("omniroute_addon.plugins.provider_cooldown._MOST", 5)
+    proxy = Proxy()
+    for number in range(20):
+        proxy.seconds = number
+        proxy.fail(make_target(make_connection(f"client:{number:02}", own=True)))
+    assert proxy.plugin.entries() <= 7
+    assert {"openai", "openai:client:19"} <= {key for key, _ in proxy.plugin.table.scan()}
+
+
 def test_what_cools_can_be_seen_and_cleared() -> None:
     """PC-29"""
     proxy = Proxy()
@@ -321,7 +333,16 @@ def test_what_cools_can_be_seen_and_cleared() -> None:
     }
     assert [e["connectionId"] for e in proxy.plugin.status(proxy.now)] == [None, "c0", "c1"]
     assert proxy.plugin.entries() == 3
-    proxy.plugin.reset()
+    timers = proxy.plugin.timers(proxy.now)
+    assert [(t.part, t.connection, t.listed) for t in timers][:2] == [
+        ("provider", None, "providerCooldowns"),
+        ("connection", "c0", "providerCooldowns"),
+    ]
+    assert proxy.plugin.reset(ResetOrder(part="model")) == []
+    one = ResetOrder(part="connection", connections=frozenset({"c0"}))
+    assert [c.connection for c in proxy.plugin.reset(one)] == ["c0"]
+    assert [c.part for c in proxy.plugin.reset(ResetOrder(part="provider", provider="groq"))] == []
+    assert len(proxy.plugin.reset(ResetOrder(part="provider"))) == 2
     assert proxy.plugin.status(proxy.now) == [] and proxy.excluded(A, B) == {}
 
 
