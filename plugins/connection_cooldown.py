@@ -95,7 +95,11 @@ class ConnectionCooldown:
                     detail = f"{rest.status}, needs a person: {rest.cause}"
                     out.append(Exclusion(target=target, label=TERMINAL_LABEL, detail=detail, until=again))
             elif now < rest.until:
-                out.append(Exclusion(target=target, label=rest.label, detail=rest.cause, until=rest.until))
+                out.append(
+                    Exclusion(
+                        target=target, label=rest.label, detail=rest.cause, reason=rest.error_type, until=rest.until
+                    )
+                )
         return out
 
     @hookimpl

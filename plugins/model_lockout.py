@@ -77,7 +77,7 @@ class ModelLockout:
             if last is not None:
                 label = _label(last)
                 detail = f"{target.model}: {last.reason} ({last.rule})"
-                out.append(Exclusion(target=target, label=label, detail=detail, until=last.until))
+                out.append(Exclusion(target=target, label=label, detail=detail, reason=last.reason, until=last.until))
         return out
 
     @hookimpl

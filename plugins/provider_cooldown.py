@@ -75,7 +75,9 @@ class ProviderCooldown:
             if left:
                 until = (now_ms + left) / 1000
                 detail = f"{target.connection.provider} failed a moment ago"
-                excluded.append(Exclusion(target=target, label="provider_cooldown", detail=detail, until=until))
+                excluded.append(
+                    Exclusion(target=target, label="provider_cooldown", detail=detail, reason="transient", until=until)
+                )
         return excluded
 
     @hookimpl

@@ -161,7 +161,9 @@ class Omniroute:
         if self.engine is None:
             files = self._files()
             self._state = State(files.state_path, told=self._remembered)
-            core = Core(config=loaded.config, packs=loaded.packs, rules=rules, store=self._state.store)
+            core = Core(
+                config=loaded.config, packs=loaded.packs, rules=rules, clients=loaded.clients, store=self._state.store
+            )
             core.warming = self._state.warming
             self.engine = Engine(core, files.plugin_host(loaded.config.settings))
         core = self.engine.core

@@ -9,6 +9,10 @@ from .model import Answer, Kind, RuleRef, Target, Verdict
 _PROVIDERS_FAULT = ("server_error", "overloaded", "timeout")
 """Said with 500 to 504 these hold for everybody at that address; a 529 or an error inside a stream may be one key's."""
 
+_PASSING = frozenset(
+    {"rate_limit", "concurrency_limited", "quota_exhausted", "overloaded", "server_error", "timeout", "network"}
+)
+
 
 def holds_for_the_address(verdict: Verdict, answer: Answer) -> bool:
     """Asking other keys at the same address would be a wasted call: a server fault (`A24`), a body too large (`A21`)."""
@@ -16,6 +20,11 @@ def holds_for_the_address(verdict: Verdict, answer: Answer) -> bool:
         return True
     said = answer.fault is None and answer.phase != "stream"
     return said and verdict.kind in _PROVIDERS_FAULT and 500 <= answer.status <= 504
+
+
+def may_come_back(verdict: Verdict) -> bool:
+    """The same target may serve the same call a moment later: asked again after a wait (`CW-31`)."""
+    return verdict.retry_other and not verdict.terminal and verdict.kind in _PASSING
 
 
 def origin(target: Target) -> tuple[str, str, int]:

@@ -24,6 +24,7 @@ from .core import Core
 from .deadlines import Deadlines
 from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
 from .final_answer import final_reply
+from .holding import begin_hold, go_on_holding
 from .identify import Identifier
 from .learning import by_agent, learn, on_one_line
 from .model import Answer, Attempt, Exclusion, ModelCall, Target, Verdict
@@ -39,8 +40,6 @@ _UNREACHABLE = ("network", "timeout")
 """Tried in place only when nothing else is left: a dead address stays dead for longer than a pause."""
 NOT_ADMITTED = "not_admitted"
 """Label of a target that a permit refused."""
-_MAX_WAITS = 100
-"""Rounds of the hook `wait` in one call: a plugin that always says 'in 0 s' must not spin for ever."""
 
 
 class Engine:
@@ -66,6 +65,8 @@ class Engine:
         if ex.permits:
             return Pause(permit=ex.permits.pop(0))
         now = self.core.clock.now()
+        if ex.held_until and (pause := go_on_holding(ex, lambda: self._excluded(ex, ex.targets, now), now)):
+            return pause
         target, ex.admitted = ex.admitted, None
         if target is None:
             if ex.pause_s:
@@ -73,8 +74,13 @@ class Engine:
                 return Pause(seconds=seconds)
             late = bool(ex.stories) and now >= ex.deadline_at
             target = None if ex.final or late else self._choose(ex, now)
+            if target is None and (pause := self._wait(ex, now)) is not None:
+                return pause
+            if target is None and not (ex.final or late):
+                # Never refused locally: whatever a timer says, it is sent.
+                target = next((t for t in ex.targets if t.connection.own and t.key not in ex.spent), None)
             if target is None:
-                return self._wait(ex, now) or self._last_word(ex, now)
+                return self._last_word(ex, now)
             permits = self.plugins.each("admit", call=ex.call, target=target, now=now)
             if permits:
                 ex.admitted, ex.permits = target, permits
@@ -93,22 +99,24 @@ class Engine:
         if ex.again is not None:
             target, ex.again = ex.again, None
             return target
-        left = [t for t in ex.targets if t.key not in ex.spent]
+        left = tuple(t for t in ex.targets if t.key not in ex.spent)
         if left:
-            answers = self.plugins.each("exclude", call=ex.call, targets=tuple(left), now=now)
             refused = (e for e in ex.exclusions if e.label == NOT_ADMITTED)
-            ex.exclusions = (*refused, *self._insecure(left), *(e for answer in answers for e in answer))
+            ex.exclusions = (*refused, *self._excluded(ex, left, now))
             barred = {e.target.key for e in ex.exclusions}
             usable = tuple(t for t in left if t.key not in barred)
             if usable:
                 return self._order(ex.call, usable, now)
-            own = next((t for t in left if t.connection.own), None)
-            if own is not None:
-                return own
+            if any(t.connection.own for t in left):
+                return None
         verdict = ex.last_verdict
         if verdict and verdict.kind in _UNREACHABLE and self._may_try_in_place(ex, verdict):
             self._in_place(ex, verdict)
         return None
+
+    def _excluded(self, ex: Exchange, targets: tuple[Target, ...], now: float) -> list[Exclusion]:
+        answers = self.plugins.each("exclude", call=ex.call, targets=targets, now=now)
+        return [*self._insecure(targets), *(e for answer in answers for e in answer)]
 
     def _insecure(self, targets: Sequence[Target]) -> list[Exclusion]:
         """A configured credential travels over verified TLS, or to this machine, or with the operator's consent."""
@@ -146,13 +154,9 @@ class Engine:
         if ex.pause_s:
             seconds, ex.pause_s = ex.pause_s, 0.0
             return Pause(seconds=seconds)
-        if ex.final or now >= ex.deadline_at or ex.waits >= _MAX_WAITS:
+        if ex.final or now >= ex.deadline_at or not self.plugins.listens("wait"):
             return None
-        seconds = self.plugins.first("wait", call=ex.call, exclusions=ex.exclusions, now=now)
-        if seconds is None:
-            return None
-        ex.waits += 1
-        return Pause(seconds=max(0.0, min(float(seconds), ex.deadline_at - now)))
+        return begin_hold(ex, tuple(self._excluded(ex, ex.targets, now)), self.plugins, now)
 
     def _send(self, ex: Exchange, target: Target, now: float) -> Send:
         tries = 1 + sum(s.attempt.target.key == target.key for s in ex.stories)

@@ -109,6 +109,7 @@ class Entrance:
             host=host,
             port=request.port,
             path=request.path,
+            headers=tuple(request.headers.fields),
             peer=peer,
             agent=caller.name if caller else None,
             trusted=self._engine.trusts(peer, caller),

@@ -6,7 +6,7 @@ never looks inside, except for the fields that are said to be the stream's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 
 from .dialects import Dialect
@@ -93,10 +93,17 @@ class Exchange:
     """`body` is no longer what the client sent (the hook `repair`)."""
     in_place: int = 0
     """Tries in place so far, over all targets (`A24`: one retry budget a call)."""
-    waits: int = 0
+    waited: list[float] = field(default_factory=list)
+    """Seconds of each wait for a target to become usable again (the hook `wait`)."""
+    held_until: float = 0.0
+    """End of the running wait, epoch seconds."""
+    held_for: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    """What barred targets when it began: target key -> when that ends by itself."""
     last_verdict: Verdict | None = None
     final: bool = False
     """Nothing else can answer this call (a malformed request, a deadline)."""
+    opened_at: float | None = None
+    """Set by the stream when it has sent a head before the decision, to keep the client waiting."""
     committed: bool = False
     """A byte of an answer went to the client: nothing is replayed any more."""
     finished: bool = False

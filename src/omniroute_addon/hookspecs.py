@@ -189,6 +189,19 @@ def admit(call: ModelCall, target: Target, now: float) -> Awaitable[None] | None
 # ---------------------------------------------------------------- 7 prepare
 
 
+@hookspec(firstresult=True)
+def bound(call: ModelCall) -> str | None:
+    """Say which connection gave the conversation its last answer: its id. First answer wins; None is unknown.
+
+    Only what that account handed out may travel back to it, and to no other. Asked before `prepare`, for a request
+    that repeats something of an answer in its headers (Codex's `x-codex-turn-state`); not for any other.
+
+        @hookimpl
+        def bound(call):
+            return homes.get(call.session)
+    """
+
+
 @hookspec
 def prepare(call: ModelCall, target: Target, headers: dict[str, str]) -> None:
     """Change the headers of the copy that goes on the wire: set, replace or delete in place. Everybody is asked.
@@ -276,10 +289,22 @@ def succeeded(call: ModelCall, attempt: Attempt, now: float) -> None:
 
 
 @hookspec(firstresult=True)
-def wait(call: ModelCall, exclusions: Sequence[Exclusion], now: float) -> float | None:
+def wait(
+    call: ModelCall,
+    targets: Sequence[Target],
+    exclusions: Sequence[Exclusion],
+    stories: Sequence[Story],
+    waited: Sequence[float],
+    patience_s: float | None,
+    now: float,
+) -> float | None:
     """Nothing can be used now: say how many seconds to wait before asking again. First answer wins; None gives up.
 
-    Runs when every target is excluded or was tried. The deadline over all attempts bounds the wait.
+    Runs when every target is excluded or was tried. `exclusions` are those of all `targets`, tried or not, as of now;
+    `stories` are the failed attempts of this call, `waited` its waits so far. `patience_s` is how long its client will
+    wait still, None for ever. The deadline over all attempts bounds the wait. It holds no permit, ends when the client
+    leaves, and afterwards every target that may have come back is looked at afresh (`CW-29`, `CW-31`, `CW-33`). After
+    None the client's own credential is sent where it was only excluded; else the client gets the final answer.
 
         @hookimpl
         def wait(call, exclusions, now):

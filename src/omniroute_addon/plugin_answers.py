@@ -75,6 +75,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "exclude": _exclusions,
     "order": _many(Target),
     "admit": _one(Awaitable),
+    "bound": _one(str),
     "restate": _one(Restatement),
     "classify": _one(Verdict),
     "repair": _one(bytes),

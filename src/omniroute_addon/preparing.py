@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from .exchange import Exchange
 from .model import Target
 from .plugin_host import PluginHost
-from .wire import Outgoing, as_mapping, outgoing, visible_headers
+from .wire import Bound, Outgoing, as_mapping, outgoing, repeats_an_answer, visible_headers
 
 if TYPE_CHECKING:
     from .packs import Packs
@@ -26,12 +26,16 @@ def prepared(ex: Exchange, target: Target, plugins: PluginHost) -> Outgoing:
     body = incoming.body if as_sent else ex.body
     if not target.connection.own and (target.model != ex.call.model or ex.model_in_path):
         _, body = ex.dialect.rename_model(path=incoming.path, body=ex.body, model=target.model)
-    changes = _changes(ex, target, plugins) if plugins.listens("prepare") else None
-    return outgoing(incoming, target=target, body=body, stream=ex.call.stream, changes=changes)
+    bound = Bound(
+        headers=frozenset(name.encode("latin-1", "replace") for name in ex.profile.account_headers),
+        to=plugins.first("bound", call=ex.call) if repeats_an_answer(incoming) else None,
+    )
+    changes = _changes(ex, target, plugins, bound) if plugins.listens("prepare") else None
+    return outgoing(incoming, target=target, body=body, stream=ex.call.stream, changes=changes, bound=bound)
 
 
-def _changes(ex: Exchange, target: Target, plugins: PluginHost) -> Mapping[str, str | None]:
-    before = as_mapping(visible_headers(ex.incoming, target=target))
+def _changes(ex: Exchange, target: Target, plugins: PluginHost, bound: Bound) -> Mapping[str, str | None]:
+    before = as_mapping(visible_headers(ex.incoming, target=target, bound=bound))
     after = dict(before)
     plugins.each("prepare", call=ex.call, target=target, headers=after)
     changed = {k.lower(): v for k, v in after.items() if before.get(k) != v and k.lower() not in _OURS}

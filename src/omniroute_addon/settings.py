@@ -19,6 +19,7 @@ from .lock_settings import EgressLockSettings, ModelLockoutSettings
 from .nearest import shown
 from .provider_settings import CircuitBreaker, ProviderCooldownSettings
 from .setting_fields import DAY_MS, group, ms, setting
+from .waiting.settings import CooldownWaitSettings
 
 _TRUE, _FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
 _NOTHING = frozenset({"none", "off", "false", "0"})
@@ -148,7 +149,7 @@ class Settings(Strict):
     websocket_model_calls: Literal["auto", "refuse", "pass"] = setting(
         "auto",
         "A client that opens a WebSocket at a model's door: `refuse` answers 426, so that it goes on over HTTP, where other "
-        "connections can take over; `auto` does so where the configuration has some for that door.",
+        "connections can take over; `auto` does so where the configuration has some for that door, for a client known to go on.",
     )
     held_body_bytes: int = setting(
         8_388_608, "Most bytes of an answer that are held before the decision.", ge=65_536, le=268_435_456
@@ -167,6 +168,9 @@ class Settings(Strict):
     )
     model_lockout: ModelLockoutSettings = group(ModelLockoutSettings, "Locks of one model of one connection (ML).")
     egress_lock: EgressLockSettings = group(EgressLockSettings, "Providers that count per outgoing address (EL).")
+    cooldown_wait: CooldownWaitSettings = group(
+        CooldownWaitSettings, "Holding a request while everything that could serve it rests briefly (CW)."
+    )
     plugins: PluginSettings = group(PluginSettings, "Which plugins run.")
 
     @property

@@ -220,6 +220,11 @@ class Watch:
         """An error can be said inside the stream: it is one, it is not coded, and the client stands between two frames."""
         return self._reader is not None and self._decoder is None and not self._reader.mid_frame
 
+    @property
+    def joins(self) -> bool:
+        """The answer may follow a head that has gone out: an event stream of this dialect, in plain text."""
+        return self.status == 200 and self.mode == "stream" and self._reader is not None and self._decoder is None
+
     def closing(self, message: str, status: int = 502) -> bytes:
         """The frames that end a broken stream in the client's own dialect (`ST-31` to `ST-33`)."""
         assert self._reader is not None

@@ -26,7 +26,6 @@ CREDENTIAL_QUERY = frozenset({"key", "api_key", "api-key", "access_token"})
 _BOUND_TO_ACCOUNT = frozenset(
     {
         b"chatgpt-account-id",
-        b"x-codex-turn-state",
         b"x-openai-account-routing-override",
         b"openai-organization",
         b"openai-project",
@@ -34,6 +33,8 @@ _BOUND_TO_ACCOUNT = frozenset(
     }
 )
 """Headers that name the client's account: wrong, or a secret, at any other (`clients.md`, 11)."""
+_HANDED_OUT = frozenset({b"x-codex-turn-state"})
+"""Headers that repeat what the last answer gave the client: they mean something to the account that gave it, only."""
 _HOP_BY_HOP = frozenset(
     {b"connection", b"proxy-connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"trailer", b"expect"}
     | {b"proxy-authorization", b"proxy-authenticate"}
@@ -69,6 +70,16 @@ class Incoming:
     def header(self, name: bytes) -> str:
         """First value, or the empty string."""
         return next((v.decode("utf-8", "replace") for k, v in self.headers if k.lower() == name), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What of a request belongs to one account."""
+
+    headers: frozenset[bytes] = frozenset()
+    """Names, lower case, of headers that belong to the client's own account; from its profile."""
+    to: str | None = None
+    """Id of the connection that gave the conversation its last answer; None: unknown, so it may be the client's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -142,6 +153,7 @@ def outgoing(
     body: bytes,
     stream: bool,
     changes: Mapping[str, str | None] | None = None,
+    bound: Bound = Bound(),
 ) -> Outgoing:
     """The request for one attempt.
 
@@ -150,7 +162,8 @@ def outgoing(
     plugins set (text) or deleted (None), by lower-case name.
     """
     own = target.connection.own
-    headers = [(k, v) for k, v in visible_headers(incoming, target=target) if not changes or _lower(k) not in changes]
+    seen = visible_headers(incoming, target=target, bound=bound)
+    headers = [(k, v) for k, v in seen if not changes or _lower(k) not in changes]
     headers += [(k.encode("latin-1"), v.encode("utf-8")) for k, v in (changes or {}).items() if v is not None]
     if body is incoming.body and (coding := incoming.header(b"content-encoding")):
         headers.append((b"content-encoding", coding.encode("latin-1")))
@@ -184,13 +197,23 @@ def outgoing(
     return replace(out, headers=((b"host", out.authority.encode("idna")), *headers))
 
 
-def visible_headers(incoming: Incoming, *, target: Target) -> Headers:
-    """The client's headers as far as they may travel to the target: no credential, no control or hop-by-hop header."""
+def repeats_an_answer(incoming: Incoming) -> bool:
+    """Whether it matters which connection gave the client its last answer."""
+    return any(name.lower() in _HANDED_OUT for name, _ in incoming.headers)
+
+
+def visible_headers(incoming: Incoming, *, target: Target, bound: Bound = Bound()) -> Headers:
+    """The client's headers as far as they may travel to the target.
+
+    No credential, no control or hop-by-hop header, and nothing that belongs to another account than the target's.
+    """
     own = target.connection.own
     named = {t.strip().lower().encode() for t in incoming.header(b"connection").split(",")}
     gone = _HOP_BY_HOP | _CONTROL | SECRET_HEADERS | named | {b"host", b"content-length", b"content-encoding"}
     if not own:
-        gone |= _BOUND_TO_ACCOUNT
+        gone |= _BOUND_TO_ACCOUNT | (bound.headers - _HANDED_OUT)
+    if bound.to != target.connection.id and not (own and bound.to is None):
+        gone |= _HANDED_OUT
     kept = [
         (name, value)
         for name, value in incoming.headers

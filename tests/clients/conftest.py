@@ -83,6 +83,24 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenScene]:
         yield open_scene
 
 
+@pytest.fixture
+async def held(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
+    """`s = await held("openai", keep_alive="on")`: one connection, nothing tried in place, signs of life every second."""
+    async with AsyncExitStack() as stack:
+
+        async def open_stage(provider: str, **waiting: object) -> Stage:
+            settings = {
+                "own_credential": "never",
+                "retries_in_place": 0,
+                "cooldown_wait": {"enabled": True, "keep_alive_ms": 1000, **waiting},
+            }
+            opened = await stack.enter_async_context(stage("a", provider=provider, config={"settings": settings}))
+            _go_through(opened, monkeypatch)
+            return opened
+
+        yield open_stage
+
+
 def _broken(dialect: DialectName, fault: str, *, stream: bool) -> Reply:
     if fault == "rate limit":
         return error(dialect, 429, "Rate limit reached. Please try again in 20s.", headers={"retry-after": "20"})

@@ -9,6 +9,12 @@ import pytest
 from omniroute_addon.model import DIALECTS
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows a failure is seen at once; a test about holding says so in its configuration, which counts more."""
+    monkeypatch.setenv("OMNIROUTE_COOLDOWN_WAIT", "false")
+
+
 @pytest.fixture(
     params=list(product((False, True), repeat=2)),
     ids=lambda sides: f"{'h2' if sides[0] else 'h1'}-to-{'h2' if sides[1] else 'h1'}",

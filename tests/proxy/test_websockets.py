@@ -20,6 +20,7 @@ UPGRADE = {
     "sec-websocket-version": "13",
     "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
     "authorization": "Bearer sk-client",
+    "user-agent": "codex_exec/0.171.0",
 }
 SWITCH = (
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -78,21 +79,25 @@ async def test_where_another_connection_could_take_over_it_is_asked_to_use_http(
 
 
 @pytest.mark.parametrize(
-    ("connections", "settings", "path"),
+    ("connections", "settings", "path", "agent"),
     [
-        ((), {}, "/v1/responses"),
-        (("a",), {"websocket_model_calls": "pass"}, "/v1/responses"),
-        (("a",), {"websocket_model_calls": "refuse"}, "/v1/realtime?model=gpt-realtime"),
+        ((), {}, "/v1/responses", "codex_exec/0.171.0"),
+        (("a",), {}, "/v1/responses", "websocat"),
+        (("a",), {"websocket_model_calls": "pass"}, "/v1/responses", "codex_exec/0.171.0"),
+        (("a",), {"websocket_model_calls": "refuse"}, "/v1/realtime?model=gpt-realtime", "codex_exec/0.171.0"),
     ],
-    ids=["own credential only", "setting", "no model's door"],
+    ids=["own credential only", "not known to go on", "setting", "no model's door"],
 )
 async def test_otherwise_the_websocket_passes(
     connections: tuple[str, ...],
     settings: dict[str, str],
     path: str,
+    agent: str,
     open_stage: OpenStage,
+    monkeypatch: pytest.MonkeyPatch,
     sockets: tuple[AnyHost, tuple[str, int]],
 ) -> None:
+    monkeypatch.setitem(UPGRADE, "user-agent", agent)
     s = await open_stage(*connections, config={"settings": settings}, rehost={"api.openai.com:443": sockets[1]})
     seen = await open_websocket(s, "api.openai.com", path)
     assert seen == SWITCH + b"\x81\x02hi"

@@ -30,7 +30,10 @@ PURE = {
     "errors.py",
     "exchange.py",
     "final_answer.py",
+    "client_patience.py",
+    "holding.py",
     "hookspecs.py",
+    "signs_of_life.py",
     "input_problems.py",
     "nearest.py",
     "plugin_answers.py",
@@ -43,7 +46,7 @@ PURE = {
     "yaml_source.py",
 }
 """Modules that are given time, chance, network and disk (`style.md` §4); so are all files of `PURE_FOLDERS`."""
-PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/")
+PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/", "waiting/")
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
 USERS_OF_MITMPROXY = ("addon.py", "bringup/ready/", "certificate_help.py", "dispatch.py", "entrance.py", "stream/")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from engine_scene import PATH, Scene, connections
+from engine_scene import PATH, Scene, connections, headers
 
 from omniroute_addon.exchange import Reply
 from omniroute_addon.upgrades import is_websocket, upgrade_reply
@@ -33,6 +33,7 @@ def ask(scene: Scene, path: str = PATH, *, trusted: bool = True) -> Reply | None
         host="api.openai.com",
         port=443,
         path=path,
+        headers=headers(user_agent="codex_exec/1"),
         peer="127.0.0.1",
         agent="ada",
         trusted=trusted,

@@ -70,6 +70,8 @@ class Exclusion:
     """Stable snake_case word, `connection_cooldown`."""
     detail: str = ""
     """One sentence for people: which rule or timer."""
+    reason: str = ""
+    """Reason name of the failure behind it (`docs/reasons.md`), where there was one."""
     until: float | None = None
     """Epoch seconds at which it ends by itself; None when only a person or a restart ends it."""
 

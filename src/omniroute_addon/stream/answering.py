@@ -25,7 +25,8 @@ from ..model import Answer
 from ..watch import Watch
 from .copies import frame_stream, response_of
 from .http1_repair import EndWithTrailers
-from .patience import Commands, PatientStream
+from .lively import LivelyStream
+from .patience import Commands
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Noted(events.Event):
     """To ourselves: the chunk just handed on has shown an error, or a turn that is no success."""
 
 
-class AnsweringStream(PatientStream):
+class AnsweringStream(LivelyStream):
     """From the moment when it is clear what the client gets. The fields are those of the running attempt."""
 
     watch: Watch | None = None
@@ -51,6 +52,7 @@ class AnsweringStream(PatientStream):
         """Play what was held into `HttpStream`'s own states, as if it had just come."""
         assert self.exchange and self.watch and self._head
         response = self._head.response
+        self.end_signs()
         self.exchange.committed, self.exchange.status = True, response.status_code
         # The fields themselves: mitmproxy's header mapping takes longer for two new ones than the rest of this method.
         response.headers.fields = (*response.headers.fields, *marks(self.exchange, self._step.attempt))
@@ -125,8 +127,14 @@ class AnsweringStream(PatientStream):
         """Everything was tried: the answer that the engine chose or wrote."""
         assert self.exchange
         self.watch = None
-        self.flow.response = response_of(reply)
+        self.end_signs()
         self.flow.error = None
+        if self.opened:
+            self.flow.comment = self.exchange.comment()
+            self._over(good=False)
+            yield from self.tell_inside(reply)
+            return
+        self.flow.response = response_of(reply)
         self.exchange.status = reply.status
         self.flow.comment = self.exchange.comment()
         yield HttpResponseHeadersHook(self.flow)
@@ -139,6 +147,7 @@ class AnsweringStream(PatientStream):
         assert self.exchange
         if self.exchange.finished:
             return
+        self.end_signs()
         good = bool(self.watch and self.watch.committed and self.watch.complete)
         yield from self.cancel_upstream(event.message)
         self.client_state = self.server_state = self.state_errored

@@ -29,6 +29,7 @@ from mitmproxy.proxy.layers.http._events import (
 from ..decisions import Commit, Decision, Fail
 from ..exchange import Exchange, Pause, Reply, Send, Step
 from ..final_answer import broken_engine
+from ..model import Answer
 from ..watch import Watch
 from .answering import AnsweringStream, Noted
 from .copies import hide_credentials, incoming_of, meant_host, proxy_login, show_target, wire_request
@@ -62,6 +63,7 @@ class AttemptStream(AnsweringStream):
 
     def _besides(self, event: events.Event) -> Commands:
         if self.rang(event):
+            yield from self.sign_if_due()
             yield from self._on_deadline()
         elif isinstance(event, RequestProtocolError):
             yield from self._client_left(event)
@@ -106,6 +108,7 @@ class AttemptStream(AnsweringStream):
         if self.exchange is None:
             return (yield from super().make_server_connection())
         hide_credentials(self.flow.request)
+        self.begin_signs()
         yield from self._run()
         return False
 
@@ -162,6 +165,8 @@ class AttemptStream(AnsweringStream):
                 return
             if isinstance(step, Pause):
                 self._inside_answer = False
+                if self._sign:
+                    yield from self.arm()
                 yield OmniroutePauseHook(Waiting(self.exchange, step))
             elif self._inside_answer:
                 # While an HTTP/1 connection reports the end of its answer it is not free for the next request yet.
@@ -234,7 +239,13 @@ class AttemptStream(AnsweringStream):
 
     def _follow(self, decision: Decision) -> Commands:
         if isinstance(decision, Commit):
-            yield from self._commit(decision)
+            assert self.watch
+            if self.opened and not self.watch.joins:
+                # The client has been promised an event stream, in plain text.
+                lost = Answer(status=0, body=b"the answer is no event stream", phase="body", fault="protocol")
+                yield from self._abandon(Fail(lost, cancel=not self.watch.ended))
+            else:
+                yield from self._commit(decision)
         elif isinstance(decision, Fail):
             yield from self._abandon(decision)
         elif self._timer is None or (self.watch is not None and self.watch.sooner):
@@ -247,7 +258,7 @@ class AttemptStream(AnsweringStream):
         step: Step | None = None
         if fail.raw is not None and fail.raw.partial:
             step = self._advance()
-            if isinstance(step, Reply) and step.attempt == self._step.attempt.number:
+            if isinstance(step, Reply) and step.attempt == self._step.attempt.number and not self.opened:
                 self._error_told = True  # it is an error still, however well it ends
                 yield from self._commit(self.watch.release())
                 return
@@ -274,7 +285,8 @@ class AttemptStream(AnsweringStream):
 
     def wake_at(self) -> float:
         """The earliest deadline of the attempt, and of its connection while there is none."""
-        watched = self.watch.wake_at() if self.watch is not None else float("inf")
+        running = self.watch is not None and self.attempt_id is not None
+        watched = self.watch.wake_at() if running and self.watch is not None else float("inf")
         return min(watched, super().wake_at())
 
     def _on_deadline(self) -> Commands:

@@ -113,8 +113,11 @@ class PatientStream(HttpStream):
             paused = self._paused.command
             if isinstance(paused, GetHttpConnection):
                 return self._while_connecting(paused, event)
-            if isinstance(paused, OmniroutePauseHook) and isinstance(event, RequestProtocolError):
-                paused.waiting.gone.set()
+            if isinstance(paused, OmniroutePauseHook):
+                if isinstance(event, RequestProtocolError):
+                    paused.waiting.gone.set()
+                elif self.rang(event):
+                    return self._while_held()
         return super().handle_event(event)
 
     def _while_connecting(self, connecting: GetHttpConnection, event: events.Event) -> Commands:
@@ -125,9 +128,17 @@ class PatientStream(HttpStream):
             if self._connect_at is not None and self.now() >= self._connect_at:
                 yield from self._give_up_connecting(connecting, TIMED_OUT)
             else:
-                yield from self.arm()
+                yield from self._while_held()
             return
         yield from super().handle_event(event)
+
+    def _while_held(self) -> Commands:
+        yield from self.sign_if_due()
+        yield from self.arm()
+
+    def sign_if_due(self) -> Commands:
+        """Whatever keeps a client waiting; see `lively`."""
+        yield from ()
 
     def _give_up_connecting(self, connecting: GetHttpConnection, why: str) -> Commands:
         for connection, waiting in self.http_layer.waiting_for_establishment.items():
