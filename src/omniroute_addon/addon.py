@@ -20,7 +20,7 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import ClientHelloData
 from mitmproxy.utils import asyncio_utils
 
-from . import dispatch
+from . import fast
 from .api.server import Control, port_of, refuse_detour
 from .bringup.found import owner_of
 from .certificate_help import CertificateHelp
@@ -93,8 +93,7 @@ class Omniroute:
             self.configure({*OPTIONS})
         asyncio_utils.create_task(self._open_doors(), name="omniroute listen", keep_ref=True)
         if ctx.options.omniroute_fast_dispatch:
-            uninstall = dispatch.install(ctx.master)
-            self._undo += [undo for undo in (uninstall, dispatch.freeze_gc()) if undo]
+            self._undo += fast.install(ctx.master)
         self._watcher = asyncio_utils.create_task(self._watch_files(), name="omniroute reload", keep_ref=True)
 
     async def _open_doors(self) -> None:

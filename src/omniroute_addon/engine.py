@@ -141,7 +141,7 @@ class Engine:
         return usable[0]
 
     def _last_word(self, ex: Exchange, now: float) -> Reply:
-        reply = final_reply(ex, now)
+        reply = final_reply(ex, now, survival=self.core.config.settings.final_answer == "survival")
         log.info(
             "gave up: provider=%s model=%s attempts=%d status=%d %s%s",
             *(ex.call.provider, on_one_line(ex.call.model), ex.attempts, reply.status),

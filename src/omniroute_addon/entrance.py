@@ -40,16 +40,13 @@ class Entrance:
             flow.request.headers[_LOGIN] = HIDDEN
 
     def request(self, flow: HTTPFlow) -> None:
-        """Any other request's head."""
-        if flow.response is not None or flow.is_replay == "request":
+        """Any other request's head. Runs for every request: mostly there is neither a demand nor a login."""
+        if flow.response is not None:
             return
-        caller = self._engine.callers.of(flow, flow.client_conn)
-        if caller is None:
-            caller = self._of_plain_request(flow)
-        elif self._required and not caller.is_proved(self._engine.core.config.agents):
-            self._refuse(flow, "its agent is no longer listed")
-        if flow.response is None and flow.request.method == "GET" and "upgrade" in flow.request.headers:
-            self._turn_websocket_away(flow, caller)
+        if self._required or "proxyauth" in flow.metadata or _LOGIN in flow.request.headers:
+            self._check(flow)
+        if flow.request.method == "GET" and "upgrade" in flow.request.headers and flow.response is None:
+            self._turn_websocket_away(flow, self._engine.callers.of(flow, flow.client_conn))
 
     def login(self, client: object, name: str, token: str) -> bool:
         """A SOCKS login that mitmproxy's `proxyauth` has let in; False refuses it."""
@@ -67,16 +64,18 @@ class Entrance:
     def _required(self) -> bool:
         return self._engine.core.config.settings.require_agent
 
-    def _of_plain_request(self, flow: HTTPFlow) -> Caller | None:
-        """A request outside any tunnel brings its own login, or none."""
-        if not (self._required or "proxyauth" in flow.metadata or _LOGIN in flow.request.headers):
-            return None
-        caller = self._recognised(flow)
-        if caller is not None:
+    def _check(self, flow: HTTPFlow) -> None:
+        """What a tunnel said counts; a request outside any brings its own login, or none. A replay is the operator's own."""
+        known = self._engine.callers.of(flow, flow.client_conn)
+        if flow.is_replay == "request":
+            return
+        if known is not None:
+            if self._required and not known.is_proved(self._engine.core.config.agents):
+                self._refuse(flow, "its agent is no longer listed")
+        elif (caller := self._recognised(flow)) is not None:
             self._engine.callers.remember(flow, caller)
             if caller.proof is not None:  # it was for us; one that is not stays, as without us
                 flow.request.headers.pop(_LOGIN, None)
-        return caller
 
     def _recognised(self, flow: HTTPFlow) -> Caller | None:
         """None: refused, and the flow has its answer."""

@@ -35,7 +35,9 @@ def begin_hold(ex: Exchange, barred: Sequence[Exclusion], plugins: PluginHost, n
         exclusions=tuple(barred),
         stories=tuple(ex.stories),
         waited=tuple(ex.waited),
-        patience_s=patience_s(ex.profile, ex.call, started_at=ex.started_at, opened_at=ex.opened_at, now=now),
+        patience_s=patience_s(
+            ex.profile, ex.call, ex.incoming, started_at=ex.started_at, opened_at=ex.opened_at, now=now
+        ),
         now=now,
     )
     if seconds is None:

@@ -48,7 +48,7 @@ class PluginInfo:
 class _Voice:
     """One plugin's implementation of one hook, ready to be called."""
 
-    plugin: str
+    plugin: PluginInfo
     function: Any
     arguments: tuple[str, ...]
 
@@ -171,7 +171,7 @@ class PluginHost:
         voices = self._voices.get(hook)
         if voices is None:
             impls = reversed(getattr(self._pluggy.hook, hook).get_hookimpls())
-            voices = tuple(_Voice(i.plugin_name, i.function, tuple(i.argnames)) for i in impls)
+            voices = tuple(_Voice(self._infos[i.plugin_name], i.function, tuple(i.argnames)) for i in impls)
             self._voices[hook] = voices
         return voices
 
@@ -181,12 +181,15 @@ class PluginHost:
                 self._prepare(voice, arguments)
                 answer = None
             else:
-                answer = checked(hook, voice.ask(arguments))
+                answer = voice.ask(arguments)
+                if answer is not None and answer != ():  # the two most usual answers need no check
+                    answer = checked(hook, answer)
         except Exception:  # a plugin's fault is not the request's (design.md §7.7)
-            log.exception("plugin %s failed in %s; its answer is skipped", voice.plugin, hook)
-            self.fault(voice.plugin)
+            log.exception("plugin %s failed in %s; its answer is skipped", voice.plugin.name, hook)
+            self.fault(voice.plugin.name)
             return None
-        self._infos[voice.plugin].faults = 0
+        if voice.plugin.faults:
+            voice.plugin.faults = 0
         return answer
 
     @staticmethod

@@ -151,6 +151,11 @@ class Settings(Strict):
         "A client that opens a WebSocket at a model's door: `refuse` answers 426, so that it goes on over HTTP, where other "
         "connections can take over; `auto` does so where the configuration has some for that door, for a client known to go on.",
     )
+    final_answer: Literal["survival", "honest"] = setting(
+        "survival",
+        "When nothing can serve a call: the answer with which this client goes on, the true time in its message; or "
+        "always the true status and time.",
+    )
     held_body_bytes: int = setting(
         8_388_608, "Most bytes of an answer that are held before the decision.", ge=65_536, le=268_435_456
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from .content_coding import decode_leniently
+from .decisions import JUDGED_BYTES
 from .dialects import ClientError
 from .exchange import Exchange, Reply
 from .settings import Settings
-from .wire import Headers
+from .wire import Headers, as_mapping
 
 _COMMENT = b": omniroute keeps trying\n\n"
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -25,9 +27,10 @@ def sign_of_life(ex: Exchange, settings: Settings) -> bytes:
 
 def error_inside(ex: Exchange, reply: Reply) -> bytes:
     """The frames that tell a final answer inside a stream, with its own words, in the call's dialect."""
-    problem = ex.dialect.judge_body(reply.body)
+    body = decode_leniently(reply.body, as_mapping(reply.headers).get("content-encoding", ""), limit=JUDGED_BYTES)
+    problem = ex.dialect.judge_body(body)
     if problem is not None and problem.kind == "error":
         message, code = problem.fault.message, problem.fault.code
     else:
-        message, code = reply.body.decode("utf-8", "replace")[:500] or f"status {reply.status}", ""
+        message, code = body.decode("utf-8", "replace")[:500] or f"status {reply.status}", ""
     return ex.dialect.stream_error(ClientError(status=reply.status, message=message, code=code))

@@ -62,6 +62,18 @@ def fault(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def providers() -> dict[DialectName, str]:
+    """Dialect -> the provider whose connections are used."""
+    return _PROVIDERS
+
+
+@pytest.fixture
+def go_through(monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], None]:
+    """`go_through(stage)`: this process's clients go through the stage's proxy from now on."""
+    return lambda s: _go_through(s, monkeypatch)
+
+
+@pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenScene]:
     """`s = await scene("openai-chat", fault, stream=True)`: connection `a` has the fault, `b` answers."""
     async with AsyncExitStack() as stack:

@@ -106,6 +106,52 @@ def _is_mended(dialect: str, seen: Exchange, shown: tuple[Step, ...]) -> None:
         assert behind[1] == b"data: [DONE]\n\n"
 
 
+CUT = {
+    "openai-chat": "curl/8",
+    "openai-responses": "codex_exec/0.171.0",
+    "anthropic-messages": "curl/8",
+    "gemini": "curl/8",
+}
+
+
+async def test_a_broken_stream_is_cut_for_a_client_that_goes_on_only_then(
+    dialect: DialectName, http_versions: tuple[bool, bool], open_stage: OpenStage
+) -> None:
+    """`clients.md`, 6: HTTP/1 closes without the last chunk, HTTP/2 resets; whole frames only, and not a word of ours."""
+    answer = good(dialect, TEXT)
+    shown = first_words(answer)
+    half = answer.steps[len(shown)]
+    assert isinstance(half, bytes)
+    s = await two(open_stage, dialect, http2=http_versions[1])
+    asked = question(dialect)
+    asked = replace(asked, headers={**asked.headers, "user-agent": CUT[dialect]})
+    for number, ending in enumerate(ENDINGS.values(), 1):
+        s.upstream.script(steps(answer, *shown, half[:20], *ending))
+        seen = await s.ask(asked, http2=http_versions[0])
+        assert (seen.status, seen.end) == (200, "rst_stream" if http_versions[0] else "closed")
+        assert seen.body == b"".join(step for step in shown if isinstance(step, bytes))
+        assert s.upstream.keys == ["sk-a"] * number
+        assert "network" in (await s.proxy.finished(number)).comment
+    # The next request of the same client is answered as ever.
+    s.upstream.script(answer)
+    whole = await s.ask(asked, http2=http_versions[0])
+    assert (whole.status, whole.end, whole.body) == (200, "complete", bytes_of(answer))
+
+
+async def test_the_upstreams_own_error_is_forwarded_to_such_a_client_too(
+    dialect: DialectName, open_stage: OpenStage
+) -> None:
+    """ST-35."""
+    answer = error_in_stream(dialect, "The engine is overloaded.", after=2)
+    at = next(n for n, step in enumerate(answer.steps) if isinstance(step, bytes) and b"overloaded" in step)
+    s = await two(open_stage, dialect)
+    s.upstream.script(steps(answer, *answer.steps[: at + 1], Close()))
+    asked = question(dialect)
+    seen = await s.ask(replace(asked, headers={**asked.headers, "user-agent": CUT[dialect]}))
+    assert (seen.status, seen.end) == (200, "complete")
+    assert seen.body == b"".join(step for step in answer.steps[: at + 1] if isinstance(step, bytes))
+
+
 async def test_what_happens_behind_the_last_event_is_nobodys_failure(
     dialect: DialectName, http_versions: tuple[bool, bool], open_stage: OpenStage
 ) -> None:

@@ -288,7 +288,7 @@ async def test_running_speeds_up_dispatch_and_done_puts_everything_back(scene: S
     watcher = scene.addon._watcher
     assert quick == ["dispatch", "gc"] and watcher is not None
     scene.addon.done()
-    assert quick == ["dispatch", "gc", "undo gc", "undo dispatch"]
+    assert quick == ["dispatch", "gc", "undo gc", "undo dispatch"] and AttemptStream.run_hook is None
     await turns(watcher.done)
     assert watcher.cancelled() and scene.addon.engine is None
     assert (scene.folder / "plugins" / "stopped").exists()
@@ -304,7 +304,7 @@ async def test_dispatch_is_left_alone_on_request_or_when_it_is_a_strange_one(
     assert quick == []
     scene.addon._watcher.cancel()  # type: ignore[union-attr]
     scene.options.update(omniroute_fast_dispatch=True)
-    monkeypatch.setattr(dispatch, "install", lambda master: None)
+    monkeypatch.setattr(dispatch, "install", lambda *_: None)
     scene.addon.running()
     scene.addon.done()
     assert quick == ["gc", "undo gc"]

@@ -21,7 +21,8 @@ from mitmproxy.test import taddons
 from mitmproxy.test.tflow import tclient_conn
 
 from omniroute_addon.exchange import Pause
-from omniroute_addon.stream import OmniroutePauseHook, install
+from omniroute_addon.stream import AttemptStream, OmniroutePauseHook, install
+from omniroute_addon.stream.hook_shortcut import OmnirouteResumeHook
 from omniroute_addon.testing.calls import make_connection, make_verdict
 
 
@@ -453,3 +454,35 @@ def test_streamed_bodies_are_stored_when_that_is_asked_for(play: Any) -> None:
     p.ask()
     p.says(p.opened(), *GOOD, chunked(delta("b")), *LAST)
     assert delta("b") in p.flow.response.content
+
+
+def test_hooks_that_nobody_waits_for_are_answered_on_the_spot(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(AttemptStream, "run_hook", lambda hook: ran.append(hook.name) is None)
+    p = play(scene("a"))
+    p.ask()
+    p.says(p.opened(), *GOOD, *LAST)
+    assert ran == ["requestheaders", "request", "responseheaders", "response"]
+    assert p.hooks == [] and p.sent["client"].endswith(b"0\r\n\r\n")
+
+
+def test_a_flow_that_a_handler_stopped_waits_until_it_is_let_go(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with mitmproxy's own `intercept`: nothing is sent before somebody resumes the flow."""
+
+    def stop(hook: Any) -> bool:
+        if hook.name == "request":
+            hook.flow.intercept()
+        return True
+
+    monkeypatch.setattr(AttemptStream, "run_hook", stop)
+    p = play(scene("a"))
+    waiting: list[Any] = []
+    take = p._take
+    p._take = lambda command, later: (
+        waiting.append(command) if isinstance(command, OmnirouteResumeHook) else take(command, later)
+    )
+    p.ask()
+    assert p.wanted == [] and len(waiting) == 1
+    waiting[0].flow.resume()
+    p.feed(events.HookCompleted(waiting[0]))
+    assert p.wanted == ["a"]

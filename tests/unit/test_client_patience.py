@@ -5,15 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from engine_scene import headers
 
 from omniroute_addon.client_patience import patience_s
 from omniroute_addon.model import ClientProfile, ClientWaits
 from omniroute_addon.testing.calls import make_call
+from omniroute_addon.wire import Incoming
 
 
-def left(now: float = 0.0, opened_at: float | None = None, keep: Any = "comment", **waits: Any) -> float | None:
+def request(**fields: str) -> Incoming:
+    return Incoming(method="POST", scheme="https", host="h", port=443, path="/", headers=headers(**fields), body=b"")
+
+
+def left(
+    now: float = 0.0,
+    opened_at: float | None = None,
+    keep: Any = "comment",
+    said: dict[str, str] | None = None,
+    **waits: Any,
+) -> float | None:
     profile = ClientProfile(waits=ClientWaits(**waits), keep_alive={"openai-chat": keep})
-    return patience_s(profile, make_call(), started_at=0.0, opened_at=opened_at, now=now)
+    return patience_s(profile, make_call(), request(**(said or {})), started_at=0.0, opened_at=opened_at, now=now)
 
 
 def test_before_anything_was_sent_it_waits_for_a_head() -> None:
@@ -47,4 +59,27 @@ def test_behind_a_head_only_real_events_count(keep: str, comments_count: bool, w
 
 
 def test_a_stranger_is_treated_with_care() -> None:
-    assert patience_s(ClientProfile(), make_call(), started_at=0.0, opened_at=None, now=0.0) == 45.0
+    assert patience_s(ClientProfile(), make_call(), request(), started_at=0.0, opened_at=None, now=0.0) == 45.0
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ({"x_stainless_timeout": "20"}, 15.0),
+        ({"x_stainless_read_timeout": "100"}, 85.0),
+        ({"x_server_timeout": "40"}, 30.0),
+        ({"x_stainless_timeout": "900"}, 585.0),
+        ({"x_stainless_timeout": "NOT_GIVEN"}, 585.0),
+        ({"x_stainless_timeout": "-1"}, 585.0),
+        ({"x_stainless_timeout": "inf"}, 585.0),
+    ],
+)
+def test_a_client_that_says_how_long_it_waits_is_believed(said: dict[str, str], wanted: float) -> None:
+    """`X-Stainless-Timeout` (`clients.md` section 5): a program may have set less than its SDK's own limit."""
+    assert left(said=said, head_s=600.0) == wanted
+
+
+def test_what_it_says_counts_where_nothing_else_is_known() -> None:
+    assert left(said={"x_stainless_timeout": "900"}, head_s=None) == 885.0
+    # behind a head every sign of life begins its time anew
+    assert left(10.0, 10.0, said={"x_stainless_timeout": "20"}, event_s=None, idle_s=None) is None

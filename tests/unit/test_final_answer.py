@@ -90,7 +90,8 @@ def test_without_an_attempt_the_pool_rests() -> None:
     ex = exchange(exclusions=(make_exclusion(until=NOW + 30.2), make_exclusion(until=NOW + 90), make_exclusion()))
     assert told(ex) == (429, "all_targets_cooling_down", "31")
     reply = final_reply(ex, NOW)
-    assert error(reply)["message"] == f"{CODES['all_targets_cooling_down']} a: connection_cooldown."
+    rests = f"{CODES['all_targets_cooling_down']} a: connection_cooldown."
+    assert error(reply)["message"] == f"{rests} A connection is free again in 31 s, at 1970-01-01 00:17:11 UTC."
     assert as_mapping(reply.headers)["x-omniroute-attempts"] == "0"
     assert "x-omniroute-connection" not in as_mapping(reply.headers)
 
@@ -163,6 +164,25 @@ def test_a_403_that_is_not_about_a_login_is_shown(kind: str) -> None:
     assert final_reply(exchange(story(kind, status=403)), NOW).status == 403
 
 
+@pytest.mark.parametrize(
+    ("kind", "status"), [("auth_invalid", 401), ("credits_exhausted", 402), ("model_not_found", 404)]
+)
+def test_what_needs_a_person_is_not_told_while_another_connection_comes_back(kind: str, status: int) -> None:
+    """The client must know that it may come back in 20 s, not that one of our keys is bad."""
+    ex = exchange(
+        story(kind, status=status, terminal=True),
+        exclusions=(make_exclusion(make_target(make_connection("b")), until=NOW + 20),),
+    )
+    assert told(ex) == (429, "all_targets_cooling_down", "20")
+    about_the_request = story("invalid_request", status=400, retry_other=False, scope="request")
+    assert (
+        told(
+            exchange(about_the_request, exclusions=(make_exclusion(make_target(make_connection("b")), until=NOW + 20),))
+        )[0]
+        == 400
+    )
+
+
 # ---------------------------------------------------------------- their bytes
 
 
@@ -190,9 +210,11 @@ def test_sr_21_a_status_that_lied_comes_as_their_words_in_the_shape_of_the_true_
     fields = as_mapping(reply.headers)
     assert (reply.status, reply.attempt, fields["retry-after"]) == (429, 0, "60")
     assert error(reply) == {
-        "message": "what they said",
+        "message": "what they said. A connection is free again in 60 s, at 1970-01-01 00:17:40 UTC.",
         "type": "rate_limit_error",
         "code": "rate_limit_exceeded",
+        "retry_after": 60,
+        "reset_at": "1970-01-01T00:17:40Z",
         "param": None,
     }
     assert fields["x-omniroute-restated-from"] == "403"
@@ -328,6 +350,15 @@ def test_the_earliest_way_out_counts() -> None:
 
 def test_a_connection_that_needs_a_person_is_no_way_out() -> None:
     assert waits(story("quota_exhausted", hint_s=50, terminal=True)) is None
+
+
+def test_with_the_clients_own_credential_alone_nothing_is_added() -> None:
+    """First, do no harm: the upstream's answer is passed as it is."""
+    assert waits(story(hint_s=50, own=True)) is None
+    assert waits(story(hint_s=50, own=True), said=b"7") == "7"
+    silent = (JSON, (b"x-should-retry", b"false"))
+    reply = final_reply(exchange(story(hint_s=50, own=True), raws={1: raw(429, *silent)}), NOW)
+    assert (reply.body, reply.headers[:3]) == (BODY, (JSON, *silent))
 
 
 def test_sr_24_what_the_upstream_declared_wins_over_a_rules_default() -> None:

@@ -29,27 +29,49 @@ PURE = {
     "engine.py",
     "errors.py",
     "exchange.py",
-    "final_answer.py",
     "client_patience.py",
     "holding.py",
     "hookspecs.py",
     "signs_of_life.py",
     "input_problems.py",
+    "learning.py",
     "nearest.py",
     "plugin_answers.py",
     "quoted.py",
+    "preparing.py",
     "provider_failure.py",
     "provider_settings.py",
+    "sort_of_answer.py",
     "upgrades.py",
     "watch.py",
     "wire.py",
     "yaml_source.py",
 }
 """Modules that are given time, chance, network and disk (`style.md` §4); so are all files of `PURE_FOLDERS`."""
-PURE_FOLDERS = ("breaker/", "cooldown/", "dialects/", "egress/", "model/", "model_lockout/", "verdicts/", "waiting/")
+PURE_FOLDERS = (
+    "breaker/",
+    "cooldown/",
+    "dialects/",
+    "egress/",
+    "final_answer/",
+    "model/",
+    "model_lockout/",
+    "verdicts/",
+    "waiting/",
+)
 IMPURE = {"time", "random", "asyncio", "sqlite3", "threading", "socket", "subprocess", "mitmproxy"}
 
-USERS_OF_MITMPROXY = ("addon.py", "bringup/ready/", "certificate_help.py", "dispatch.py", "entrance.py", "stream/")
+USERS_OF_MITMPROXY = (
+    "addon.py",
+    "bringup/ready/",
+    "certificate_help.py",
+    "debug_checks.py",
+    "dispatch.py",
+    "entrance.py",
+    "fast.py",
+    "hooks_at_once.py",
+    "stream/",
+)
 """Public API included; `testing/` and `cli/` take what they need."""
 PUBLIC_PLACES = (
     "mitmproxy.proxy.mode_specs",
@@ -58,7 +80,7 @@ PUBLIC_PLACES = (
     "mitmproxy.proxy.layers.modes.Socks5AuthData",
 )
 """Part of what mitmproxy documents for addons, wherever it lies."""
-USERS_OF_ITS_INTERNALS = ("dispatch.py", "stream/")
+USERS_OF_ITS_INTERNALS = ("dispatch.py", "hooks_at_once.py", "stream/")
 TOOLS = ("testing/", "cli/")
 
 

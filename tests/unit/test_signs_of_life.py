@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from typing import Any
@@ -70,3 +71,9 @@ def test_an_error_keeps_its_own_words(speaks: Any) -> None:
 @pytest.mark.parametrize(("body", "words"), [(b"<html>bad gateway</html>", "bad gateway"), (b"", "status 502")])
 def test_an_error_without_a_shape_is_told_as_it_is(body: bytes, words: str) -> None:
     assert words in error_inside(call(), Reply(status=502, headers=(), body=body)).decode()
+
+
+def test_a_coded_error_is_unpacked() -> None:
+    body = gzip.compress(b'{"error": {"message": "Slow down, please."}}')
+    reply = Reply(status=429, headers=((b"Content-Encoding", b"gzip"),), body=body)
+    assert b"Slow down, please." in error_inside(call(), reply)

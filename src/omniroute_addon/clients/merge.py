@@ -96,6 +96,7 @@ def _form(form: FormFile) -> AnswerForm:
         retry_after=form.retry_after,
         retry_after_max_s=form.retry_after_max_s,
         retry_after_unknown_s=form.retry_after_unknown_s,
+        own_words=form.own_words,
         type=form.type,
         code=form.code,
         details=tuple(form.details),

@@ -115,6 +115,7 @@ class FormFile(Strict):
     retry_after: bool = Field(True, description="Say `Retry-After` when a time is known.")
     retry_after_max_s: Seconds | None = Field(None, description="Most that it says; the message has the true time.")
     retry_after_unknown_s: Seconds | None = Field(None, description="What it says when nobody knows a time.")
+    own_words: bool = Field(False, description="Never the upstream's body: the client takes words in it for the end.")
     type: str = Field("", description="Error type of a 429.")
     code: str = Field("", description="Error code of a 429.")
     details: list[dict[str, Any]] = Field(default_factory=list, description="Entries of Gemini's `details` of a 429.")

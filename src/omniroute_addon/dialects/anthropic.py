@@ -106,7 +106,7 @@ class Anthropic(Dialect):
 
 
 def _error_value(error: ClientError, type_: str, code: str) -> Json:
-    described: Json = {"type": type_, "message": error.message}
+    described: Json = {"type": type_, "message": error.message, **error.extra}
     if code:
         described["code"] = code
     if error.diagnostics:

@@ -167,3 +167,7 @@ class ClientError:
     request_id: str | None = None
     diagnostics: Mapping[str, Any] | None = None
     """Facts for people, already free of secrets."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of the error object, where a dialect's error is free to have some (not Gemini's)."""
+    details: tuple[Mapping[str, Any], ...] = ()
+    """Further entries of Gemini's `details`."""

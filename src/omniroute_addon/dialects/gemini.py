@@ -119,6 +119,7 @@ def _error_value(error: ClientError) -> Json:
     if error.retry_after_s is not None:
         delay = f"{error.retry_after_s:.3f}".rstrip("0").rstrip(".")
         details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{delay}s"})
+    details += (dict(detail) for detail in error.details)
     default = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
     status = _STATUS_NAMES.get(error.status, default)
     return {"error": {"code": error.status, "message": error.message, "status": status, "details": details}}

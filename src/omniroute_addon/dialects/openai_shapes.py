@@ -16,7 +16,7 @@ def error_body(error: ClientError) -> bytes:
 
 def error_object(error: ClientError, type_: str, code: str) -> dict[str, Any]:
     """The `error` member, with `diagnostics` only when there are any."""
-    value: dict[str, Any] = {"message": error.message, "type": type_, "code": code or None}
+    value: dict[str, Any] = {"message": error.message, "type": type_, "code": code or None, **error.extra}
     if error.diagnostics:
         value["diagnostics"] = dict(error.diagnostics)
     return value

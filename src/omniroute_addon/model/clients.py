@@ -62,6 +62,8 @@ class AnswerForm:
     """Most that `Retry-After` says; the true time is then in the message."""
     retry_after_unknown_s: float | None = None
     """What `Retry-After` says when nobody knows a time."""
+    own_words: bool = False
+    """Never the upstream's body: the client reads words in it that end the session."""
     type: str = ""
     """Error type of a 429, where the client reads one."""
     code: str = ""

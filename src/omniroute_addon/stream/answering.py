@@ -96,14 +96,18 @@ class AnsweringStream(LivelyStream):
         yield from self.server_state(ResponseEndOfMessage(self.stream_id))
 
     def _break(self, message: str, fault: str) -> Commands:
-        """End a broken answer: with an error in the client's dialect where that can be said, else by cutting it."""
+        """End a broken answer: with an error in the client's dialect, or by cutting it; never as if it were whole.
+
+        Which of the two is better for this client its profile says; where no error can be said it is cut anyway.
+        """
         assert self.exchange and self.watch
         if not self._error_told:
             answer = Answer(status=0, body=message.encode()[:500], stream=True, phase="stream", fault=fault)
             self.engine.failed_after_commit(self.exchange, answer)
             self.flow.comment = self.exchange.comment()
         self._over(good=False)
-        if self.watch.mendable:
+        cut = self.exchange.profile.ending(self.exchange.call.dialect) == "cut" and not self._error_told
+        if self.watch.mendable and not cut:
             if not self._error_told:  # the upstream's own error is all that the client needs (`ST-35`)
                 words = f"The upstream stream broke off: {message}"
                 yield from self.server_state(ResponseData(self.stream_id, self.watch.closing(words)))

@@ -26,7 +26,6 @@ from mitmproxy.proxy.layers.http import (
     GetHttpConnection,
     GetHttpConnectionCompleted,
     HttpLayer,
-    HttpStream,
     SendHttp,
 )
 from mitmproxy.proxy.layers.http._events import ErrorCode, RequestProtocolError
@@ -34,6 +33,7 @@ from mitmproxy.proxy.server import ConnectionHandler
 
 from ..engine import Engine
 from ..exchange import Exchange, Pause
+from .hook_shortcut import ShortcutStream
 
 Commands = Generator[commands.Command, Any, None]
 
@@ -94,7 +94,7 @@ class OmniroutePauseHook(commands.StartHook):
     name = "omniroute_pause"
 
 
-class PatientStream(HttpStream):
+class PatientStream(ShortcutStream):
     """`HttpStream` with attempts and time. `engine` is set by `install`; `exchange` is None for what is not ours."""
 
     engine: ClassVar[Engine]
