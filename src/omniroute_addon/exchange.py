@@ -126,6 +126,7 @@ class Exchange:
             + (f" {s.answer.status}" if s.answer.status else f" {s.answer.fault}")
             + (f"→{s.verdict.status}" if s.verdict.restatement else "")
             + f" [{s.verdict.rule.id}] after {(s.ended_at - s.attempt.started_at) * 1000:.0f} ms"
+            + (f", wait {wait.seconds:g} s ({wait.source})" if (wait := s.verdict.retry_after) else "")
             for s in self.stories
         ]
         if self.attempt and (not self.stories or self.stories[-1].attempt.number != self.attempt.number):

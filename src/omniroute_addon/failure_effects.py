@@ -83,7 +83,11 @@ def effects_of(story: Story, settings: Settings, provider: Provider | None) -> E
         return REST  # CC-40
     if LOCKOUT in settings.plugins.disabled:  # nobody would enforce a lock
         return _else(story, settings, locks=False)
-    if provider is not None and not (own_rule and verdict.scope == "connection"):
+    # FC-75, SR-37: an account's quota is the account's, unless its connection may not cool.
+    accounts = verdict.scope == "connection" and not (
+        verdict.kind == "quota_exhausted" and target.connection.disable_cooling
+    )
+    if provider is not None and not (own_rule and accounts):
         per_model = _per_model(story, provider)
         if per_model is not None:
             return per_model

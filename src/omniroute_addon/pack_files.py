@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import places
@@ -32,6 +32,16 @@ class PackSource:
     def owner(self) -> str:
         """Provider id, or the stem of a shared file."""
         return self.lists.id if isinstance(self.lists, PackFile) else self.stem
+
+    @property
+    def rule_ids(self) -> tuple[str, ...]:
+        return tuple(rule.id for rule in (*self.lists.restate, *self.lists.classify))
+
+    def without(self, ids: Collection[str]) -> PackSource:
+        """The same file without some of its rules."""
+        restate = [rule for rule in self.lists.restate if rule.id not in ids]
+        classify = [rule for rule in self.lists.classify if rule.id not in ids]
+        return replace(self, lists=self.lists.model_copy(update={"restate": restate, "classify": classify}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,7 +147,7 @@ def build_packs(layers: Sequence[Sequence[PackSource]]) -> tuple[Packs, list[str
         families[id_] = MappingProxyType({k: tuple(v) for k, v in facts[id_].get("quota_families", {}).items()})
     packs = Packs(
         providers=MappingProxyType(providers),
-        rules=MappingProxyType(_rules(checked)),
+        rules=MappingProxyType(_rules(checked, problems)),
         quota_families=MappingProxyType(families),
         # A user's own provider is asked before a bundled one that claims the same host.
         _hosts=_host_index(sorted(providers.values(), key=lambda p: (-rank[p.id], p.id))),
@@ -194,9 +194,11 @@ def _own_host(url: str) -> str:
     return re.sub(r"^\{[a-z_]+\}\.", "*.", netloc)
 
 
-def _rules(layers: Sequence[Sequence[PackSource]]) -> dict[str, tuple[RuleFile, ...]]:
+def _rules(layers: Sequence[Sequence[PackSource]], problems: list[str]) -> dict[str, tuple[RuleFile, ...]]:
+    """A rule replaces the one of the same id below it, when both are about the same answers (`SR-9`)."""
     files: dict[str, list[RuleFile]] = {}
     replaced: set[str] = set()
+    layers = [[_of_its_own(source, layers[:depth], problems) for source in layer] for depth, layer in enumerate(layers)]
     for layer in reversed(layers):
         for source in layer:
             lists = PackRules.model_construct(
@@ -210,6 +212,21 @@ def _rules(layers: Sequence[Sequence[PackSource]]) -> dict[str, tuple[RuleFile, 
                 files.setdefault(source.owner, []).append(rule_file)
         replaced |= {r.id for source in layer for r in (*source.lists.restate, *source.lists.classify)}
     return {owner: tuple(found) for owner, found in sorted(files.items())}
+
+
+def _of_its_own(source: PackSource, below: Sequence[Sequence[PackSource]], problems: list[str]) -> PackSource:
+    """Without rules that bear the id of somebody else's: replacing those would change the answers of all others."""
+    taken = {id_: other for layer in below for other in layer for id_ in other.rule_ids if other.owner != source.owner}
+    mine = {id_ for layer in below for other in layer for id_ in other.rule_ids if other.owner == source.owner}
+    wrong = [id_ for id_ in source.rule_ids if id_ in taken and id_ not in mine]
+    for id_ in wrong:
+        other = taken[id_]
+        problems.append(
+            f"{source.file}:{source.lines.get(id_, 1)}: the rule id {id_!r} belongs to the rule at "
+            f"{other.file}:{other.lines.get(id_, 1)}, which is about other answers too. Give this one another id; it is "
+            "asked before that one all the same."
+        )
+    return source.without(wrong) if wrong else source
 
 
 # ---------------------------------------------------------------- looking up

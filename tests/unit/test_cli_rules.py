@@ -292,3 +292,54 @@ def test_a_file_that_is_no_dump_is_told(run: Any, tmp_path: Path) -> None:
     result = run("replay", str(tmp_path / "f.mitm"))
     assert result.exit_code == 1
     assert "cannot read the flows: Invalid data format. Record them with" in result.output
+
+
+def test_score_as_json_has_the_fields_that_the_issue_names(run: Any, tmp_path: Path) -> None:
+    """Issue 3 point 8: other people's scripts read them."""
+    corpus = tmp_path / "c.jsonl"
+    corpus.write_text(json.dumps(CASE) + "\n", encoding="utf-8")
+    report = json.loads(run("score", str(corpus), "--json", user=PACK).stdout)
+    for part in (report, report["without_provider"]):
+        assert part["cases"] == 1
+        for name in ("kind", "scope", "retry_other", "terminal", "retry_after_s", "breaker"):
+            assert set(part["fields"][name]) == {"strict", "lenient", "macro_strict", "macro_lenient"}
+            assert all(0 <= share <= 1 for share in part["fields"][name].values())
+        assert set(part["per_kind"]) == {"rate_limit"} and set(part["per_provider"]) == {"acme"}
+        assert part["costly"] == {
+            name: []
+            for name in (
+                "healthy_taken_out",
+                "dead_kept",
+                "lookalike_misread",
+                "too_wide",
+                "wasted_retry",
+                "lost_request",
+                "breaker_wrong",
+                "wait_wrong",
+            )
+        }
+
+
+BROKEN = "id: acme\nclassify:\n  - {id: a, when: {status: 4299}, kind: rate_limit}\n"
+
+
+def test_a_file_that_cannot_be_used_is_said_by_every_command(run: Any, tmp_path: Path) -> None:
+    """A person who mends a rule must not read a verdict of the rules without it and not know."""
+    sentence = "status 4299 is outside 100 to 599"
+    for arguments in (("check",), ("test",)):
+        told = run(*arguments, user=BROKEN)
+        assert told.exit_code == 1 and sentence in told.output
+    asked = run("explain", "--status", "429", user=BROKEN)
+    assert asked.exit_code == 0 and "warning: left out: " in asked.stderr and sentence in asked.stderr
+
+
+def test_a_folder_that_is_named_must_be_there(run: Any, tmp_path: Path) -> None:
+    told = run("check", "--rules", str(tmp_path / "nowhere"), options=False)
+    assert told.exit_code == 2 and "does not exist" in told.output
+
+
+def test_a_wrong_file_is_not_told_line_by_line(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# no corpus\n" * 500, encoding="utf-8")
+    told = run("score", str(tmp_path / "README.md"))
+    assert told.exit_code == 1 and len(told.output.splitlines()) == 21
+    assert "README.md: … and 480 more. Is it a corpus (corpus/README.md)?" in told.output

@@ -168,15 +168,39 @@ def test_a_users_own_provider_is_asked_before_a_bundled_one_on_the_same_host() -
 def test_a_users_rules_come_first_and_replace_those_of_the_same_id() -> None:
     bundled = source("id: acme\nhosts: [x.example]\nclassify:\n" + rule("one") + rule("two"), file="b.yaml")
     shared = source("classify:\n" + rule("three"), stem="_generic", file="_generic.yaml")
-    users = source("id: acme\nclassify:\n" + rule("two", "overloaded") + rule("three", "timeout"), file="u.yaml")
-    found, problems = build_packs([[bundled, shared], [users]])
+    users = source("id: acme\nclassify:\n" + rule("two", "overloaded") + rule("four", "timeout"), file="u.yaml")
+    everybodys = source("classify:\n" + rule("three", "timeout"), stem="_generic", file="g.yaml")
+    found, problems = build_packs([[bundled, shared], [users, everybodys]])
     assert problems == []
     assert [(f.file, [r.id for r in f.lists.classify]) for f in found.rules["acme"]] == [
-        ("u.yaml", ["two", "three"]),
+        ("u.yaml", ["two", "four"]),
         ("b.yaml", ["one"]),
     ]
-    assert "_generic" not in found.rules
-    assert found.rules["acme"][0].lines["three"] == 4
+    assert [f.file for f in found.rules["_generic"]] == ["g.yaml"]
+    assert found.rules["acme"][0].lines["four"] == 4
+
+
+def test_a_packs_rule_never_replaces_one_that_is_about_others() -> None:
+    """SR-9: a 429 of everybody else must not lose its meaning because one pack chose a taken name."""
+    shared = source("classify:\n" + rule("throttled"), stem="_generic", file="rules/_generic.yaml")
+    other = source("id: other\nhosts: [o.example]\nclassify:\n" + rule("other-limit"), file="rules/other.yaml")
+    users = source(
+        "id: acme\nhosts: [x.example]\nclassify:\n"
+        + "".join(rule(i, "overloaded") for i in ("throttled", "other-limit", "own")),
+        file="u.yaml",
+    )
+    found, problems = build_packs([[shared, other], [users]])
+    assert problems == [
+        "u.yaml:4: the rule id 'throttled' belongs to the rule at rules/_generic.yaml:2, which is about other answers "
+        "too. Give this one another id; it is asked before that one all the same.",
+        "u.yaml:5: the rule id 'other-limit' belongs to the rule at rules/other.yaml:4, which is about other answers "
+        "too. Give this one another id; it is asked before that one all the same.",
+    ]
+    assert {o: [r.id for f in fs for r in f.lists.classify] for o, fs in found.rules.items()} == {
+        "_generic": ["throttled"],
+        "acme": ["own"],
+        "other": ["other-limit"],
+    }
 
 
 def test_shared_rules_are_kept_by_stem() -> None:

@@ -27,7 +27,9 @@ def file_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., An
             return function(files=Files(**chosen), **arguments)
 
         for name in reversed(names):
-            kind = click.Path(path_type=Path, dir_okay=name != "config", file_okay=name == "config")
+            folder = name != "config"
+            # A folder that is named must be there; the standard one need not. A missing file is told with its cause.
+            kind = click.Path(path_type=Path, dir_okay=folder, file_okay=not folder, exists=folder)
             command = click.option(f"--{name}", type=kind, help=texts[name])(command)
         return command
 

@@ -65,12 +65,13 @@ def test_(files: Files) -> None:
     loaded, packs, book = _loaded(files)
     profiles = check_profiles(loaded.clients)
     checked = check_examples(packs.rules, book)
-    problems = [*book.problems, *checked.problems]
+    unusable = [*loaded.problems, *book.problems]
+    problems = [*unusable, *checked.problems]
     total = f"{counted(checked.rules, 'rule')}, {counted(checked.examples, 'example')}"
     clients = f"{counted(profiles.profiles, 'client profile')}, {counted(profiles.examples, 'example')}"
     if problems or profiles.problems:
         failures = (
-            (len(book.problems), "problem", " of the rules themselves"),
+            (len(unusable), "problem", " of the files themselves"),
             (checked.wrong, "wrong example", ""),
             (checked.unproven, "rule", " without both sorts of examples"),
         )
@@ -101,7 +102,7 @@ def score(file: Path, as_json: bool, files: Files) -> None:
 
     from .score_tables import score_tables
 
-    _, packs, book = _loaded(files)
+    packs, book = _in_force(files)
     report = score_cases(load_corpus(file), book, packs)
     if as_json:
         click.echo(json.dumps(report, indent=2, ensure_ascii=False))
@@ -140,7 +141,7 @@ def explain(
     """Say what an answer means, which rule says so, and why each rule before it did not apply."""
     from omniroute_addon.verdicts.from_wire import answer_from_wire, dialect_of_body
 
-    _, packs, book = _loaded(files)
+    packs, book = _in_force(files)
     if provider is not None and provider not in packs.providers:
         raise InputError([unknown("provider", provider, packs.providers)])
     if flows is not None:
@@ -169,7 +170,9 @@ def explain(
 
     if not heard.failed:
         click.echo("The proxy delivers this answer without asking the rules; asked, they say:\n")
-    rows = [(name, _text(verdict, name)) for name in (*_SHOWN, "reason", "restatement", "rule", "message")]
+    rows = [
+        (name, _text(verdict, name)) for name in (*_SHOWN, "cooldown_s", "reason", "restatement", "rule", "message")
+    ]
     click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
     click.echo(f"\n{counted(len(tried), 'rule')} {'was' if len(tried) == 1 else 'were'} tried, in this order:\n")
     steps = [(t.part, t.rule.id, _outcome(t.missed), f"{t.rule.file}:{t.rule.line}") for t in tried]
@@ -193,7 +196,7 @@ def replay(flows: Path, against: Path | None, files: Files) -> None:
 
     from .recorded import read_flows
 
-    _, packs, book = _loaded(files)
+    packs, book = _in_force(files)
     other = _other_book(against, files) if against else None
     rows: list[tuple[Any, ...]] = []
     count = ours = 0
@@ -233,6 +236,14 @@ def _loaded(files: Files) -> tuple[Any, Packs, RuleBook]:
     return loaded, loaded.packs, _book(loaded.packs, loaded.config.operator_rules)
 
 
+def _in_force(files: Files) -> tuple[Packs, RuleBook]:
+    """The same for a command that only asks: what cannot be used is said, and the rest is asked."""
+    loaded, packs, book = _loaded(files)
+    for problem in (*loaded.problems, *book.problems):
+        click.echo(f"warning: left out: {problem}", err=True)
+    return packs, book
+
+
 def _book(packs: Packs, operator: Any) -> RuleBook:
     from omniroute_addon.verdicts import RuleBook
 
@@ -255,10 +266,13 @@ def _other_book(folder: Path, files: Files) -> RuleBook:
 def _flow(path: Path, index: int, packs: Packs) -> Recorded:
     from .recorded import read_flows
 
+    there = []
     for flow in read_flows(path, packs):
         if flow.index == index:
             return flow
-    raise InputError([f"{path}: there is no finished HTTP flow number {index}. Count from 0."])
+        there.append(flow.index)
+    which = f"There are {there[0]} to {there[-1]}." if there else "There is none at all."
+    raise InputError([f"{path}: there is no finished HTTP flow number {index}. {which}"])
 
 
 def _judge(book: RuleBook, flow: Recorded) -> Verdict:
@@ -284,6 +298,8 @@ def _text(verdict: Verdict, name: str) -> str:
         return f"{value.seconds:g} s ({value.source})" if value else "-"
     if name == "restatement":
         return f"{value.from_status} is {value.status} ({value.rule})" if value else "-"
+    if name == "cooldown_s":
+        return "-" if value is None else f"{value:g} s"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) or "-"

@@ -38,8 +38,12 @@ def build_verdict(
     restatement: Restatement | None,
     now: float,
     zone: tzinfo | None = None,
+    pause: ClassifyRule | None = None,
 ) -> Verdict:
-    """`zone` is the provider's, where it is known: of the times that its sentences and our rules state without one."""
+    """`zone` is the provider's, where it is known: of the times that its sentences and our rules state without one.
+
+    `pause` is the rule whose duration holds.
+    """
     written = rule.written if rule else ClassifyRule.model_construct(id="no-rule", when=[], kind=_fallback(seen.status))
     kind = kind_of(written)
     row = BY_KIND[kind]
@@ -58,7 +62,7 @@ def build_verdict(
         retry_after=retry_after,
         restatement=restatement,
         retry_same=_either(written.retry_same, row.retry_same) and not seen.output,
-        cooldown_s=written.renews.seconds_until(now, zone) if written.renews else written.cooldown,
+        cooldown_s=_cooldown_s(pause, now, zone),
         repair=written.repair,
         message=sanitised(seen.message),
     )
@@ -66,6 +70,12 @@ def build_verdict(
 
 def _either(said: bool | None, default: bool) -> bool:
     return default if said is None else said
+
+
+def _cooldown_s(rule: ClassifyRule | None, now: float, zone: tzinfo | None) -> float | None:
+    if rule is None:
+        return None
+    return rule.renews.seconds_until(now, zone) if rule.renews else rule.cooldown
 
 
 def _wait(answer: Answer, now: float, zone: tzinfo) -> RetryAfter | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from omniroute_addon.errors import InputError
 from omniroute_addon.model import KINDS, SCOPES
@@ -20,6 +20,8 @@ from omniroute_addon.nearest import shown, unknown
 
 FIELDS = ("kind", "scope", "retry_other", "terminal", "retry_after_s", "retry_after_from", "breaker")
 """The fields of `expect`, in the order of reports."""
+_MOST_TOLD: Final = 20
+"""Problems of one file that are told: whoever names the wrong file need not read them all."""
 _TOP = ("id", "provider", "endpoint", "status", "headers", "body", "stream", "expect")
 _OPTIONAL = ("body_b64", "debatable", "note", "source")
 _DEBATABLE = re.compile(r"\s*\[debatable:([^\]]*)\]")
@@ -95,6 +97,8 @@ def parse_corpus(lines: Sequence[str], *, file: str) -> tuple[Case, ...]:
             problems.append(f"{file}:{number}: the id {shown(case.id)} is already used in line {places[case.id]}")
         places.setdefault(case.id, number)
         cases.append(case)
+    if len(problems) > _MOST_TOLD:
+        problems[_MOST_TOLD:] = [f"{file}: … and {len(problems) - _MOST_TOLD} more. Is it a corpus (corpus/README.md)?"]
     if problems:
         raise InputError(problems)
     if not cases:

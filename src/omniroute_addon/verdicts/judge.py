@@ -64,7 +64,7 @@ class RuleTrace:
 class RuleBook:
     """All rules, compiled. Immutable after `build`; shared by all requests."""
 
-    __slots__ = ("_categories", "_classify", "_indexed", "_restate", "_zones", "problems", "rules")
+    __slots__ = ("_categories", "_classify", "_indexed", "_restate", "_windows", "_zones", "problems", "rules")
 
     def __init__(
         self,
@@ -78,6 +78,11 @@ class RuleBook:
         self._classify = classify
         self._categories = categories
         self._zones = zones
+        self._windows = tuple(
+            rule
+            for rule in classify.get("_generic", ())
+            if kind_of(rule.written) == "quota_exhausted" and (rule.written.cooldown or rule.written.renews)
+        )
         self._indexed: dict[tuple[str, str, int, bool], tuple[Rule[ClassifyRule], ...]] = {}
         self.problems = problems
         """Rules that were left out, one sentence each with its place; the others are in force."""
@@ -213,8 +218,18 @@ class RuleBook:
     def _classified(self, answer: Answer, seen: AnswerView, restatement: Restatement | None, now: float) -> Verdict:
         if restatement is not None and restatement.rule != INSIDE_SUCCESS:
             seen = seen.with_status(restatement.status)
-        zone = self._zones.get(seen.provider)
-        return build_verdict(answer, seen, self._deciding(seen, None), restatement, now, zone)
+        rule, zone = self._deciding(seen, None), self._zones.get(seen.provider)
+        return build_verdict(answer, seen, rule, restatement, now, zone, pause=self._pause(rule, seen))
+
+    def _pause(self, rule: Rule[ClassifyRule] | None, seen: AnswerView) -> ClassifyRule | None:
+        """Whose duration holds: a provider's rule that names none keeps the one of the window that the words name (`FC-49`)."""
+        if rule is None:
+            return None
+        if rule.written.cooldown is not None or rule.written.renews is not None:
+            return rule.written
+        if kind_of(rule.written) != "quota_exhausted" or rule.written.scope not in (None, "connection"):
+            return None
+        return next((window.written for window in self._windows if window.miss(seen) is None), None)
 
     def _kind_of(self, seen: AnswerView) -> Kind:
         rule = self._deciding(seen, None)
@@ -252,9 +267,9 @@ def _compiled[R: (RestateRule, ClassifyRule)](
         if not rule.enabled:
             continue
         if rule.id in seen:
-            problems.append(
-                f"{place}: the rule id {rule.id!r} is already used at {seen[rule.id]}; give this one another"
-            )
+            twice = seen[rule.id].rpartition(":")[0] == source.file
+            where = "twice in this file; the first stays" if twice else f"already at {seen[rule.id]}"
+            problems.append(f"{place}: the rule id {rule.id!r} is used {where}. Give the other one another id")
             continue
         seen[rule.id] = place
         try:

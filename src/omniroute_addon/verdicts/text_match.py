@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from omniroute_addon.nearest import unknown
+
 MAX_TEXT: Final = 64 * 1024
 """Characters that are looked at; what comes later decides nothing."""
 MAX_TRIES: Final = 64
@@ -212,7 +214,7 @@ def _expand(written: Written, named: Mapping[str, Written], depth: int) -> Itera
     for item in written:
         if isinstance(item, str) and item.startswith("$"):
             if item[1:] not in named:
-                raise ValueError(f"no phrase list is called {item[1:]!r}; known: {', '.join(sorted(named)) or 'none'}")
+                raise ValueError(unknown("phrase list", item[1:], named))
             if depth > 8:
                 raise ValueError(f"the phrase list {item[1:]!r} stands for itself")
             yield from _expand(named[item[1:]], named, depth + 1)

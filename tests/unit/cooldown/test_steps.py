@@ -139,7 +139,7 @@ def test_the_later_declared_deadline_wins() -> None:
 
 
 def test_many_failures_of_one_moment_are_one() -> None:
-    """CC-36, CC-37, edge case 1"""
+    """CC-36, CC-37, FC-11, edge case 1"""
     first = fail(CLEAN, 1.0)
     rest = first
     for _ in range(50):
@@ -205,7 +205,7 @@ def test_the_clients_own_credential_is_never_terminal() -> None:
 
 
 def test_a_terminal_state_ends_the_rest_and_is_never_overwritten_by_a_timer() -> None:
-    """CC-38, CC-55, CC-56"""
+    """CC-38, CC-55, CC-56, FC-9"""
     out = fail(Rest(until=9.0, level=2, failed_at=1.0, status="unavailable"), 1.5, out="credits_exhausted")
     assert (out.status, out.until) == ("credits_exhausted", 0.0)
     assert fail(out, 2.0, declared_s=99) is out

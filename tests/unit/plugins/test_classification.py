@@ -59,6 +59,7 @@ def test_after_a_reload_the_new_rules_are_asked() -> None:
 
 
 def test_a_users_plugin_is_asked_first() -> None:
+    """FC-16"""
     host, other = PluginHost(), make_verdict("content_policy")
     mechanism, _ = started(Rules(make_verdict()))
     host.register(SimpleNamespace(classify=hookimpl(lambda answer: other if answer.body else None)), name="mine")

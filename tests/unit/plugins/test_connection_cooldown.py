@@ -182,7 +182,7 @@ def test_one_bad_turn_of_a_model_is_only_written_down(fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["timeout:idle", "timeout:readiness"])
 def test_a_stalled_stream_is_written_down_and_cools_only_when_wanted(fault: str) -> None:
-    """CC-45, CC-46, CC-47"""
+    """FC-10, CC-45, CC-46, CC-47"""
     proxy = Proxy()
     proxy.fail("timeout", scope="provider", fault=fault, status=504)
     assert (proxy.excluded(), proxy.rest().level) == ([], 0)
@@ -474,7 +474,7 @@ def test_what_is_shown_holds_no_credential() -> None:
 
 
 def test_a_passed_test_clears_even_a_terminal_state_and_a_failed_one_is_written_down() -> None:
-    """CC-55, CC-83, CC-84"""
+    """CC-55, CC-83, CC-84, FC-74"""
     proxy = Proxy()
     proxy.fail("account_banned", terminal=True, status=403)
     proxy.plugin.tested(A.connection, proxy.now)

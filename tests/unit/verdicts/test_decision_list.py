@@ -2,7 +2,7 @@
 
 Every body would also match a later row: that later rule is named and asked by itself, so that a row which moves down in
 the files fails here. What the corpus or an acceptance case decides otherwise than the reference is marked with `!` and
-says so. Rows about state (FC-4, FC-5, FC-9 to FC-11, FC-73 to FC-92) are in `plugins/test_persistence_order.py`.
+says so. Rows about state (FC-4, FC-5, FC-9 to FC-11, FC-73 to FC-86) are in `tests/unit/test_failure_effects.py`.
 """
 
 # ruff: noqa: E501 - a row of the table is a line
@@ -62,7 +62,7 @@ ROWS = [
     Row("FC-22", 400, error("Insufficient balance, daily quota exceeded"), "no-money", "daily-quota", NO_MONEY),
     Row("FC-22 429", 429, error("You exceeded your current quota; daily quota reached"), "no-money", "daily-quota", NO_MONEY),
     Row("FC-23", 429, error("today's quota is used up, weekly usage limit too"), "daily-quota", "weekly-window", QUOTA),
-    Row("FC-23 FC-41", 429, error("request reached organization TPD rate limit, usage limit reached"), "rolling-day", "plan-window", {**QUOTA, "cooldown_s": None}),
+    Row("FC-23 FC-41", 429, error("request reached organization TPD rate limit, usage limit reached"), "rolling-day", "plan-window", {**QUOTA, "cooldown_s": HOUR}),
     Row("FC-24", 429, error("You have reached your usage limit, quota exceeded. Too many requests."), "plan-window", "subscription-window", {**QUOTA, "cooldown_s": HOUR}),
     Row("FC-25", 429, error("You have reached your weekly usage limit; session usage limit; quota exceeded"), "weekly-window", "session-window", {**QUOTA, "cooldown_s": DAY}),
     Row("FC-26", 429, error("session limit reached, quota exceeded, too many requests"), "session-window", "subscription-window", {**QUOTA, "cooldown_s": 5 * HOUR}),
@@ -181,6 +181,7 @@ def test_fc_42_a_days_quota_rests_until_midnight_and_a_providers_own_day_is_its_
     """FC-41, FC-42, FC-43: a stated time comes first, and is nobody's guess"""
     pause = judge(429, error("You have exceeded today's quota, please try again tomorrow")).cooldown_s
     assert pause is not None and 0 < pause <= DAY
+    assert judge(429, error("organization TPD rate limit, current: 2, limit: 1")).cooldown_s is None
     today = error("today's quota is used up")
     assert judge(429, today, provider="zhipu").cooldown_s == DAY - (1_789_000_000 + 8 * HOUR) % DAY, "Beijing's day"
     neurons = error("you have used up your daily free allocation")
@@ -207,6 +208,8 @@ def test_fc_48_a_row_with_a_duration_carries_it_and_a_ladder_row_none(judge: Jud
     assert judge(429, unavailable).cooldown_s is None
     assert judge(429, "slow down").cooldown_s is None
     assert judge(403, error("无权访问模型"), provider="agentrouter").cooldown_s == 6 * HOUR
+    window = judge(429, error("You have reached your usage limit."), provider="kimi-coding")
+    assert (window.rule.id, window.cooldown_s) == ("kimi-coding-plan-window", HOUR), "names none: the row's stays"
 
 
 def test_fc_52_to_58_rules_of_one_provider_touch_no_other(judge: Judge) -> None:

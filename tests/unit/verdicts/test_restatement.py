@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from verdict_answers import NOW, answer
 
+from omniroute_addon.pack_files import PackFolder
+from omniroute_addon.packs import bundled_rules, load_packs
 from omniroute_addon.verdicts import RuleBook
 from omniroute_addon.verdicts.judge import INSIDE_SUCCESS
 
@@ -134,3 +137,44 @@ def test_a11_the_wait_in_a_streams_error_text_is_read(book: RuleBook) -> None:
     verdict = book.judge(answer(200, text, stream=True), provider=None, dialect=None, now=NOW)
     assert verdict.retry_after is not None and verdict.retry_after.seconds == 17
     assert verdict.restatement is not None and verdict.restatement.retry_after_s == 17
+
+
+GATEWAY = """
+id: acme
+hosts: [acme.example]
+category: api_key
+endpoints: {openai-chat: https://acme.example/v1/chat/completions}
+restate:
+  - id: acme-first
+    when: {status: [403], text: [MONTHLY Cap]}
+    unless: {text: [Closed]}
+    status: 429
+    retry_after: 90s
+  - id: acme-second
+    when: {status: [403], text: [cap]}
+    status: 503
+"""
+
+
+def test_sr_14_a_gateway_is_added_by_a_file_alone(tmp_path: Path) -> None:
+    """SR-8, SR-13, SR-14, SR-16, SR-19, SR-39, SR-40, SR-41: it needs no classification, and brings no verdict of its own"""
+    (tmp_path / "acme.yaml").write_text(GATEWAY, encoding="utf-8")
+    packs, problems = load_packs(
+        [PackFolder(path=tmp_path, label="mine"), PackFolder(path=bundled_rules(), label="rules")]
+    )
+    assert problems == []
+    book = RuleBook.build(packs.rules)
+
+    def judged(words: str, provider: str = "acme") -> tuple[int, str, int]:
+        verdict = book.judge(answer(403, words), provider=provider, dialect=None, now=NOW)
+        return verdict.restatement.status if verdict.restatement else 0, verdict.rule.id, verdict.status
+
+    assert judged("the monthly CAP is reached") == (429, "throttled", 429)
+    assert judged("monthly cap, account closed") == (503, "unavailable", 503), "vetoed, and the search goes on"
+    assert judged("monthly cap", provider="deepseek") == (0, "forbidden", 403)
+
+
+def test_sr_30_both_a_marker_and_a_veto_keep_the_status(book: RuleBook) -> None:
+    """SR-29, SR-30"""
+    verdict = book.judge(answer(403, QUOTA + DENIED), provider="agentrouter", dialect=None, now=NOW)
+    assert (verdict.status, verdict.scope, verdict.terminal) == (403, "model", False)

@@ -53,7 +53,7 @@ def test_operator_then_provider_then_dialect_then_generic() -> None:
 
 
 def test_sr_13_the_first_match_decides_and_a_veto_does_not_stop_the_search() -> None:
-    """Edge case 11 of spec/06."""
+    """SR-13; edge case 11 of spec/06."""
     restate = [
         {"id": "r1", "when": {"status": 403, "text": "x"}, "unless": {"text": "y"}, "status": 429},
         {"id": "r2", "when": {"status": 403, "text": "x"}, "status": 503},
@@ -68,15 +68,16 @@ def test_a_disabled_rule_is_not_there() -> None:
 
 
 def test_sr_9_an_id_is_used_once() -> None:
+    """SR-9"""
     made = made_of(p={"classify": [rule("a")]}, q={"classify": [rule("a")]})
     assert made.problems == (
-        "rules/x.yaml:3: the rule id 'a' is already used at rules/x.yaml:3; give this one another",
+        "rules/x.yaml:3: the rule id 'a' is used twice in this file; the first stays. Give the other one another id",
     )
 
 
 def test_one_invalid_rule_is_refused_and_the_others_stay() -> None:
     made = made_of(p={"classify": [rule("b", when={"status": 403, "text": "$nope"}), rule("a")]})
-    assert made.problems == ("rules/x.yaml:7: rule 'b': no phrase list is called 'nope'; known: none",)
+    assert made.problems == ("rules/x.yaml:7: rule 'b': unknown phrase list 'nope'.\n  No phrase list is known here.",)
     assert decided(made) == "a"
 
 
@@ -93,7 +94,7 @@ def test_sr_15_a_restatement_may_not_use_a_credits_phrase() -> None:
 
 
 def test_fc_59_an_operator_rule_is_literal_text() -> None:
-    """Edge case 12 of spec/05."""
+    """FC-59; edge case 12 of spec/05."""
     own = OperatorRule(status=403, match=".*", scope="connection", reason="rate_limit_exceeded", cooldown_ms=3_600_000)
     made = made_of(operator={"p": [own]})
     assert decided(made, body="a .* b") == "operator.p.1"
@@ -105,7 +106,7 @@ def test_fc_59_an_operator_rule_is_literal_text() -> None:
 
 
 def test_fc_60_an_operator_rule_defaults_to_quota() -> None:
-    """Edge case 11."""
+    """FC-60; edge case 11."""
     made = made_of(operator={"p": [OperatorRule(status=403, match="x", scope="connection")]})
     verdict = made.judge(answer(403, "x"), provider="p", dialect=None, now=NOW)
     assert (verdict.kind, verdict.reason, verdict.scope) == ("quota_exhausted", "quota_exhausted", "connection")
@@ -190,6 +191,8 @@ def test_an_error_in_a_success_without_any_rule_is_a_server_error() -> None:
 
 
 def test_sr_7_a_fault_of_the_engine_never_costs_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SR-7"""
+
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("bug")
 

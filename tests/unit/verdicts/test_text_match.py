@@ -54,7 +54,7 @@ def test_a_nested_list_must_occur_together() -> None:
 
 
 def test_an_unknown_list_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="no phrase list is called 'Q'; known: credits, daily"):
+    with pytest.raises(ValueError, match=r"unknown phrase list 'Q'\.\n  Known phrase lists: credits, daily"):
         compile_phrases(["$Q"], {"daily": ["x"], "credits": ["y"]})
 
 

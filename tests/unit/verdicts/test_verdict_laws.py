@@ -84,6 +84,7 @@ def test_any_bytes_and_any_headers_give_a_verdict(
 def test_an_unrelated_field_or_header_changes_nothing(status: int, body: dict[str, Any], name: str, value: Any) -> None:
     plain = judged(answer(status, body))
     assert judged(answer(status, {name: value, **body})) == plain
+    assert judged(answer(status, {**body, "error": {**body["error"], name: value}})) == plain
     assert judged(answer(status, body, headers={"x-" + name: str(value).encode("ascii", "ignore").decode()})) == plain
 
 
