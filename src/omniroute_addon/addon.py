@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from mitmproxy.utils import asyncio_utils
 
 from . import fast
 from .api.server import Control, port_of, refuse_detour
+from .bringup.found import owner_of
 from .certificate_help import CertificateHelp
 from .core import Core
 from .engine import Engine
@@ -101,7 +103,10 @@ class Omniroute:
             await move_to_loopback(server.servers)
         if self.engine is not None and ctx.options.server:
             folder, port = self._files().state_path.parent, port_of(ctx.options.omniroute_control)
-            self._control = Control(self.engine, folder=folder, port=port, listen=server.listen_addrs)
+            confdir, owner = Path(ctx.options.confdir), owner_of(os.environ)
+            self._control = Control(
+                self.engine, folder=folder, port=port, listen=server.listen_addrs, confdir=confdir, owner=owner
+            )
             await self._control.open()
 
     def done(

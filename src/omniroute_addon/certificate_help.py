@@ -12,7 +12,10 @@ from mitmproxy.connection import Client
 from mitmproxy.http import HTTPFlow
 from mitmproxy.tls import TlsData
 
+from .bringup.programs import Programs
 from .bringup.refused_certificates import RefusedCertificates
+from .clients.book import ClientBook
+from .model import ClientProfile
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +29,9 @@ class CertificateHelp:
         self._refused = RefusedCertificates()
 
     def http_connect(self, flow: HTTPFlow) -> None:
-        user_agent = flow.request.headers.get("user-agent", "")
-        self._refused.connected(flow.client_conn.id, user_agent=user_agent, user=_user(flow))
+        user = _user(flow)
+        name = user or flow.request.headers.get("user-agent", "").partition(" ")[0].partition("/")[0]
+        self._refused.connected(flow.client_conn.id, name=name, program=_program(flow, user))
 
     def client_disconnected(self, client: Client) -> None:
         self._refused.gone(client.id)
@@ -38,6 +42,20 @@ class CertificateHelp:
         told = self._refused.refused(data.context.client.id, host=host, error=data.conn.error or "", confdir=confdir)
         if told and ctx.options.omniroute_enabled:
             log.warning("%s", told)
+
+
+def _program(flow: HTTPFlow, user: str) -> ClientProfile | None:
+    """By the name that `omniroute exec` gave it, else by the headers of its CONNECT."""
+    ours = ctx.master.addons.get("omniroute")  # type: ignore[no-untyped-call]
+    if ours is None or ours.engine is None:
+        return None
+    clients: ClientBook = ours.engine.core.clients
+    named = Programs(clients.profiles.values()).by_id.get(user)
+    if named is not None:
+        return named
+    fields = {name.lower(): value for name, value in flow.request.headers.fields}
+    found = clients.recognise(fields, host=flow.request.host, agent=user or None)
+    return found if found.start is not None else None
 
 
 def _user(flow: HTTPFlow) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from omniroute_addon.clients.book import ClientBook
     from omniroute_addon.packs import Packs
     from omniroute_addon.plugin_host import PluginHost
     from omniroute_addon.reload import Loaded, Sources
@@ -73,6 +74,16 @@ class Files:
         if problems:
             raise InputError(problems)
         return packs
+
+    def clients(self) -> ClientBook:
+        """The client profiles, without what cannot be used."""
+        from omniroute_addon.clients.merge import build_clients
+        from omniroute_addon.clients.profile_files import client_folder, read_profile_file
+        from omniroute_addon.pack_files import pack_folders
+
+        folders = [client_folder(folder) for folder in pack_folders(self.rules)]
+        read = [[read_profile_file(folder, path)[0] for path in folder.files()] for folder in folders]
+        return build_clients([[source for source in layer if source] for layer in read])[0]
 
     @staticmethod
     def rule_book(loaded: Loaded) -> RuleBook:

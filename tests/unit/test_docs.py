@@ -16,8 +16,9 @@ import pytest
 from omniroute_addon import hookspecs
 from omniroute_addon.cli import cli
 from omniroute_addon.config import read_config
+from omniroute_addon.files import Files
 from omniroute_addon.final_answer import CODES
-from omniroute_addon.model import KINDS, SCOPES
+from omniroute_addon.model import KINDS, SCOPES, ClientProfile
 from omniroute_addon.options import OPTIONS
 from omniroute_addon.pack_files import PackFolder, read_pack, read_pack_file
 from omniroute_addon.packs import Packs, build_packs, bundled_rules, load_packs
@@ -120,6 +121,35 @@ def test_every_example_of_a_hook_is_a_code_block() -> None:
     outside = re.sub(r"```python\n.*?```", "", text("docs/hooks.md"), flags=re.DOTALL)
     assert "@hookimpl" not in outside
     assert text("docs/hooks.md").count("```python\n@hookimpl\n") == len(HOOKS) - 1  # `stop` needs none
+
+
+# ---------------------------------------------------------------- guides
+
+GUIDES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "agents").glob("*.md"))}
+STARTED = [p for p in Files(rules=Path("/nonexistent")).clients().profiles.values() if p.start and p.start.commands]
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_readme_leads_to_every_guide(name: str) -> None:
+    assert f"| [{name}](docs/agents/{name}.md) |" in text("README.md")
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_guide_has_the_line_the_versions_and_the_faults(name: str) -> None:
+    guide = GUIDES[name]
+    assert "```console\n$ omniroute exec -- " in guide
+    assert "**Tested:**" in guide and "## When things fail" in guide
+    assert re.search(r"\b(?:[A-Z]{2}-\d+|A\d\d)\b", guide) is None
+
+
+@pytest.mark.parametrize("program", STARTED, ids=lambda program: program.id)
+def test_guide_names_what_the_profile_says(program: ClientProfile) -> None:
+    """Every program that `omniroute exec` recognises has a page with its command and the variables that it trusts."""
+    assert program.start
+    pages = [
+        g for g in GUIDES.values() if re.search(rf"omniroute exec -- .*\b{program.start.commands[0]}\b|{program.id}", g)
+    ]
+    assert [g for g in pages if all(f"`{variable}`" in g for variable in program.start.trusts)]
 
 
 # ---------------------------------------------------------------- the examples work

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -56,6 +57,10 @@ class About:
     version: str
     started_at: float
     listen: Callable[[], tuple[str, ...]]
+    confdir: Path | None = None
+    """Where its certificates are."""
+    owner: int | None = None
+    """The process that it was started for alone (`omniroute exec`), and ends with; None: it is for everybody."""
 
 
 class Api:
@@ -243,7 +248,8 @@ class Api:
         about = self._about
         started, now = round(about.started_at * 1000), round(self._now * 1000)
         listen = [*about.listen()]
-        return {"pid": about.pid, "version": about.version, "startedAt": started, "now": now, "listen": listen}
+        more = {"confdir": str(about.confdir) if about.confdir else None, "owner": about.owner}
+        return {"pid": about.pid, "version": about.version, "startedAt": started, "now": now, "listen": listen, **more}
 
     def _check_provider(self, provider: str, shown: list[Timer]) -> None:
         known = Names(self._engine.core, shown).providers

@@ -44,15 +44,25 @@ def port_of(choice: str) -> int | None:
 
 
 class Control:
-    """One per proxy. `listen` tells where the proxy itself listens now (host and port), `folder` is the state folder."""
+    """One per proxy. `listen` tells where the proxy itself listens now (host and port), `folder` is the state folder.
+    `confdir`: where the proxy's certificates are; `owner`: the process that it was started for alone, if any."""
 
     def __init__(
-        self, engine: Engine, *, folder: Path, listen: Callable[[], Iterable[Sequence[Any]]], port: int | None = 0
+        self,
+        engine: Engine,
+        *,
+        folder: Path,
+        listen: Callable[[], Iterable[Sequence[Any]]],
+        port: int | None = 0,
+        confdir: Path | None = None,
+        owner: int | None = None,
     ) -> None:
         self._engine = engine
         self._folder = folder
         self._listening = listen
         self._port = port
+        self._confdir = confdir
+        self._owner = owner
         self._file: Path | None = None
         self._server: Server | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -93,7 +103,14 @@ class Control:
         bound.bind((LOOPBACK, port))
         token, started_at = secrets.token_urlsafe(32), self._engine.core.clock.now()
         self.doorkeeper = Doorkeeper(token=token, port=bound.getsockname()[1])
-        about = About(pid=os.getpid(), version=__version__, started_at=started_at, listen=self._listen)
+        about = About(
+            pid=os.getpid(),
+            version=__version__,
+            started_at=started_at,
+            listen=self._listen,
+            confdir=self._confdir,
+            owner=self._owner,
+        )
         self._server = _server(Guard(Api(self._engine, about).app(), self.doorkeeper))
         self._serving = asyncio.ensure_future(self._server.serve(sockets=[bound]))
         while not self._server.started and not self._serving.done():  # noqa: ASYNC110

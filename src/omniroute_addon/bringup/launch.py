@@ -14,8 +14,8 @@ from pathlib import Path
 
 from omniroute_addon.errors import OmnirouteError
 
-PARENT = "OMNIROUTE_PARENT"
-"""Tells the proxy which process it belongs to: the parent may be gone before it could ask."""
+from .found import OWNER
+
 WITHIN_S = 60.0
 """A first start on a slow machine compiles everything."""
 LOOK_EVERY_S = 0.03
@@ -62,7 +62,7 @@ def start(options: Sequence[str], *, logs: Path, environ: Mapping[str, str], wit
             stdin=subprocess.PIPE if os.name == "nt" else subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env={**environ, PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"},
+            env={**environ, OWNER: str(os.getpid()), "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
         )
     deadline = time.monotonic() + within_s

@@ -1,6 +1,6 @@
 """Which client refused our certificate, and what it needs: once for each client and host, in one sentence (`A39`).
 
-When TLS fails there is no request yet, so the client is known by what its CONNECT said: user agent and proxy user.
+When TLS fails there is no request yet, so the client is known by what its CONNECT said: its headers and the proxy user.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from pathlib import Path
 
+from omniroute_addon.model import ClientProfile
 from omniroute_addon.nearest import looks_like_credential
 
-from .programs import BY_ID, CA_VARIABLES, NODE_CA, Program, by_user_agent
+from .programs import CA_VARIABLES, NODE_CA
 
 MOST = 512
 """Names and hosts that are remembered; the oldest go."""
@@ -22,12 +23,12 @@ class RefusedCertificates:
     """One for each proxy."""
 
     def __init__(self) -> None:
-        self._clients: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._clients: OrderedDict[str, tuple[str, ClientProfile | None]] = OrderedDict()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def connected(self, connection: str, *, user_agent: str, user: str) -> None:
-        """A CONNECT said who is calling. `connection`: mitmproxy's id of the client connection."""
-        _put(self._clients, connection, (user_agent, user))
+    def connected(self, connection: str, *, name: str, program: ClientProfile | None) -> None:
+        """A CONNECT said who is calling. `connection`: mitmproxy's id of it; `name`: proxy user or user agent."""
+        _put(self._clients, connection, (name, program))
 
     def gone(self, connection: str) -> None:
         """The client connection is over."""
@@ -35,9 +36,8 @@ class RefusedCertificates:
 
     def refused(self, connection: str, *, host: str, error: str, confdir: Path) -> str | None:
         """The sentence for the log; None when it was said before."""
-        user_agent, user = self._clients.get(connection, ("", ""))
-        program = BY_ID.get(user) or by_user_agent(user_agent)
-        who = _shown(user) or (program.name if program else "") or _shown(user_agent.partition(" ")[0]) or "a client"
+        name, program = self._clients.get(connection, ("", None))
+        who = _shown(name) or (program.name if program else "") or "a client"
         if (who, host) in self._told:
             return None
         _put(self._told, (who, host), None)
@@ -46,14 +46,15 @@ class RefusedCertificates:
         return f"{who} {verb} for {_shown(host)}. {_advice(program, confdir)}"
 
 
-def _advice(program: Program | None, confdir: Path) -> str:
+def _advice(program: ClientProfile | None, confdir: Path) -> str:
     authority, bundle = confdir / "mitmproxy-ca-cert.pem", confdir / "omniroute-ca-bundle.pem"
-    if program is None:
+    start = program.start if program is not None else None
+    if start is None or not start.trusts:
         names = ", ".join(CA_VARIABLES)
         return f'Start it with: omniroute exec -- COMMAND, or set what it honours of {names}: eval "$(omniroute env)"'
-    variable = program.trusts[0]
-    start = f" or start it with: omniroute exec -- {program.commands[0]}" if program.commands else ""
-    return f"Where it is started, set {variable}={authority if variable == NODE_CA else bundle}{start}"
+    variable = start.trusts[0]
+    how = f" or start it with: omniroute exec -- {start.commands[0]}" if start.commands else ""
+    return f"Where it is started, set {variable}={authority if variable == NODE_CA else bundle}{how}"
 
 
 def _shown(text: str) -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 import click
 
 from omniroute_addon import places
-from omniroute_addon.bringup import found, launch, programs
+from omniroute_addon.bringup import found, launch
 from omniroute_addon.bringup.bundle import write_bundle
 from omniroute_addon.bringup.node import Node, needs_preload, parse_version
+from omniroute_addon.bringup.programs import Programs, agent_name
 from omniroute_addon.bringup.variables import Behind, node_options, variables
 from omniroute_addon.files import Files
 
@@ -44,9 +45,18 @@ class Own:
         self.process.stop()
 
 
-def find_running(environ: Mapping[str, str]) -> found.Running | None:
-    """The proxy that runs already: that of an `omniroute exec` around us first."""
-    return found.marked(environ)
+def find_running(environ: Mapping[str, str], port: int | None = None) -> found.Running | None:
+    """The proxy that runs already: on this port, else that of an `omniroute exec` around us, else one for everybody."""
+    from .control import running_proxies
+
+    inside = found.marked(environ)
+    if inside is not None and port in (None, inside.port):
+        return inside
+    running = found.choose((proxy.about for proxy in running_proxies(places.state_file().parent)), port)
+    if running is None and port is not None and found.listens(found.LOOPBACK, port):
+        # One that cannot be asked (omniroute_control=off, or another state file); the person knows better.
+        return found.Running(host=found.LOOPBACK, port=port, confdir=found.default_confdir())
+    return running
 
 
 def start_own(files: Files, options: Sequence[str], environ: Mapping[str, str]) -> Own:
@@ -66,29 +76,36 @@ def start_own(files: Files, options: Sequence[str], environ: Mapping[str, str]) 
     return Own(process=process, confdir=confdir)
 
 
-def behind(running: found.Running, command: Sequence[str], agent: str | None, environ: Mapping[str, str]) -> Behind:
-    """The proxy as this command sees it. Raises OSError when the certificates cannot be written."""
+def behind(running: found.Running, agent: str, environ: Mapping[str, str]) -> Behind:
+    """The proxy as a client of this name sees it. Raises OSError when the certificates cannot be written."""
     authority = own_authority(running.confdir)
-    name = agent if agent is not None else programs.agent_name(command, programs.recognise(command)) if command else ""
     return Behind(
         host=running.host,
         port=running.port,
         bundle=write_bundle(running.confdir, authority, environ),
         authority=authority,
-        agent=name,
+        agent=agent,
         token=environ.get(TOKEN, ""),
     )
 
 
-def environment(client: Behind, command: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a command behind the proxy."""
-    found = {**environ, **proxy_variables(client, environ)}
-    program = programs.recognise(command)
-    if program is None or not program.minds_proxy:
+def command_environment(
+    running: found.Running, files: Files, command: Sequence[str], agent: str | None, environ: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """What the agent is called, and the whole environment of its command. Raises OSError."""
+    program = known_programs(files).recognise(command)
+    name = agent_name(command, program) if agent is None else agent
+    found = {**environ, **proxy_variables(behind(running, name, environ), environ)}
+    if program is None or not (program.start and program.start.minds_proxy):
         node = installed_node(environ)
         if node is not None and needs_preload(node):
             found["NODE_OPTIONS"] = node_options(environ.get("NODE_OPTIONS", ""))
-    return found
+    return name, found
+
+
+def known_programs(files: Files) -> Programs:
+    """The bundled client profiles and the user's; what is wrong with them is told by `check` and `doctor`."""
+    return Programs(files.clients().profiles.values())
 
 
 def proxy_variables(client: Behind, environ: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from omniroute_addon.bringup.launch import PARENT
+from omniroute_addon.bringup.found import owner_of
 from omniroute_addon.bringup.way_out import outer_authorities, outer_proxy
 
 LOOK_EVERY_S = 0.2
@@ -35,7 +35,7 @@ def _end_with_input() -> None:
 
 def main() -> None:
     """Entry point of the process."""
-    parent = int(os.environ.pop(PARENT, os.getppid()))
+    parent = owner_of(os.environ) or os.getppid()  # as we were told: it may be gone before we could ask
     watch, known = (_end_with_input, ()) if os.name == "nt" else (_end_with, (parent,))
     threading.Thread(target=watch, args=known, daemon=True).start()
     from mitmproxy.tools.main import mitmdump

@@ -63,7 +63,7 @@ def _findings(files: Files, port: int, no_self_test: bool) -> Iterator[Finding]:
     yield from examine.state(places.default_state_dir())
     yield from examine.proxy(os.environ, port)
     yield from examine.certificate(os.environ, confdir)
-    yield from examine.programs(os.environ, confdir, Path.cwd())
+    yield from examine.programs(files, os.environ, confdir, Path.cwd())
     yield from examine.node(os.environ)
     if not no_self_test:
         yield from examine.end_to_end(confdir)

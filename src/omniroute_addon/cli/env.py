@@ -19,8 +19,9 @@ NONE_RUNS = (
 @click.command()
 @click.option("--shell", type=click.Choice(SHELLS), help="Whose words to use; that of $SHELL otherwise.")
 @click.option("--agent", metavar="NAME", default="", help="Name the agent towards the proxy.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="The port of the proxy that is meant.")
 @click.option("--unset", "takes_away", is_flag=True, help="Print what takes the variables away again.")
-def env(shell: str | None, agent: str, takes_away: bool) -> None:
+def env(shell: str | None, agent: str, port: int | None, takes_away: bool) -> None:
     """Print the variables that bring programs behind the running proxy.
 
     In sh, bash and zsh: eval "$(omniroute env)". Every program that is started in this terminal from then on goes
@@ -28,30 +29,30 @@ def env(shell: str | None, agent: str, takes_away: bool) -> None:
     """
     from .behind import behind, find_running, proxy_variables
 
-    running = find_running(os.environ)
+    running = find_running(os.environ, port)
     if running is None:
-        raise click.ClickException(NONE_RUNS)
+        raise click.ClickException(f"Nobody listens on port {port}." if port else NONE_RUNS)
     chosen = shell or shell_of(os.environ, windows=os.name == "nt")
     try:
-        values = proxy_variables(behind(running, (), agent, os.environ), os.environ)
+        values = proxy_variables(behind(running, agent, os.environ), os.environ)
         if takes_away:
             click.echo(unset(values, chosen))
             return
-        click.echo(rendered(values, chosen, command=_command(shell, agent) if _is_terminal() else ""))
+        click.echo(rendered(values, chosen, command=_command(shell, agent, port) if _is_terminal() else ""))
     except OSError as error:
         raise click.ClickException(f"No certificate could be written to {running.confdir}: {error.strerror}.") from None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 
 
-def _command(shell: str | None, agent: str) -> str:
+def _command(shell: str | None, agent: str, port: int | None) -> str:
     words: list[Any] = [
         "omniroute",
         "env",
         *(["--shell", shell] if shell else []),
         *(["--agent", agent] if agent else []),
     ]
-    return " ".join(words)
+    return " ".join(map(str, words))
 
 
 def _is_terminal() -> bool:

@@ -15,12 +15,12 @@ from omniroute_addon.bringup.bundle import bundle_path, certificates, content, f
 from omniroute_addon.bringup.findings import Finding, broken, hint, ok
 from omniroute_addon.bringup.node import minds_proxies, needs_preload
 from omniroute_addon.bringup.port_owner import owner_of
-from omniroute_addon.bringup.programs import PROGRAMS, Program
 from omniroute_addon.bringup.trust_check import Surroundings, trust
 from omniroute_addon.files import Files
+from omniroute_addon.model import ClientProfile, ClientStart
 from omniroute_addon.peers import is_loopback
 
-from .behind import find_running, installed_node
+from .behind import find_running, installed_node, known_programs
 from .path import SCRIPT
 from .trust import authority_path, own_authority
 from .words import counted
@@ -122,7 +122,7 @@ def certificate(environ: Mapping[str, str], confdir: Path) -> Iterator[Finding]:
         yield broken("certificate", f"{error.filename}: {error.strerror}", "Give this user the right to read it.")
 
 
-def programs(environ: Mapping[str, str], confdir: Path, folder: Path) -> Iterator[Finding]:
+def programs(files: Files, environ: Mapping[str, str], confdir: Path, folder: Path) -> Iterator[Finding]:
     """Every known program that is installed: will it trust the proxy, started from here?"""
     authority = authority_path(confdir)
     if not authority.exists():
@@ -135,14 +135,14 @@ def programs(environ: Mapping[str, str], confdir: Path, folder: Path) -> Iterato
         home=Path.home(),
         folder=folder,
     )
-    for program in PROGRAMS:
+    for program in known_programs(files).all:
         if _is_installed(program, environ):
             yield trust(program, around)
 
 
-def _is_installed(program: Program, environ: Mapping[str, str]) -> bool:
+def _is_installed(program: ClientProfile, environ: Mapping[str, str]) -> bool:
     path = environ.get("PATH", os.defpath)
-    return any(shutil.which(name, path=path) for name in program.commands[:2])
+    return any(shutil.which(name, path=path) for name in (program.start or ClientStart()).commands[:2])
 
 
 def node(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -16,12 +16,19 @@ from .files import file_options
 @click.command(name="exec", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @file_options("config", "rules", "plugins")
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy for the new proxy.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="The port of the running proxy that is meant.")
 @click.option("--new", is_flag=True, help="Start a proxy for this command even when one runs.")
 @click.option("--agent", metavar="NAME", help="What the agent is called in logs; its program's name otherwise.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing before the command runs.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND [ARGS]...")
 def exec_(
-    files: Files, options: tuple[str, ...], new: bool, agent: str | None, quiet: bool, command: tuple[str, ...]
+    files: Files,
+    options: tuple[str, ...],
+    port: int | None,
+    new: bool,
+    agent: str | None,
+    quiet: bool,
+    command: tuple[str, ...],
 ) -> None:
     """Run a command behind the proxy.
 
@@ -35,22 +42,24 @@ def exec_(
     from omniroute_addon.bringup.found import MARK, Running, mark
     from omniroute_addon.errors import OmnirouteError
 
-    from .behind import behind, environment, find_running, start_own
+    from .behind import command_environment, find_running, start_own
 
-    own = None
+    own, wants_new = None, new or bool(options) or files != Files()
+    if wants_new and port is not None:
+        raise click.UsageError("--port names a proxy that runs; leave it out, or what is for a new one.")
     try:
         file = run.find(command, os.environ)
-        running = None if new or options or files != Files() else find_running(os.environ)
+        running = None if wants_new else find_running(os.environ, port)
+        if running is None and port is not None:
+            raise OmnirouteError(f"nobody listens on port {port}. Start a proxy there: omniroute run -p {port}")
         if running is None:
             own = start_own(files, options, os.environ)
             running = Running(host="127.0.0.1", port=own.port, confdir=own.confdir)
-        client = behind(running, command, agent, os.environ)
-        environ = {**environment(client, command, os.environ), MARK: mark(running)}
+        name, environ = command_environment(running, files, command, agent, os.environ)
+        environ[MARK] = mark(running)
         if not quiet:
             log = f"; its log: {_short(own.log)}" if own else ""
-            click.echo(
-                f"omniroute: '{client.agent}' is behind the proxy at {running.host}:{running.port}{log}", err=True
-            )
+            click.echo(f"omniroute: '{name}' is behind the proxy at {running.host}:{running.port}{log}", err=True)
         code = run.become(file, command, environ)
     except run.CannotRun as error:
         click.echo(f"omniroute: {error}", err=True)

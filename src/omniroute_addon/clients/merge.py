@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from omniroute_addon.model import AnswerForm, ClientProfile, ClientRetries, ClientWaits
+from omniroute_addon.model import AnswerForm, ClientProfile, ClientRetries, ClientStart, ClientWaits
 
 from .book import DEFAULT, ClientBook, Way, compile_glob
 from .profile_files import ProfileSource
@@ -71,6 +71,9 @@ def _profile(id_: str, facts: Mapping[str, Any], place: str) -> ClientProfile:
         written["retries"] = ClientRetries(**{**retries.model_dump(), "statuses": frozenset(retries.statuses)})
     if exhausted := facts.get("exhausted"):
         written |= {"reach_s": exhausted.reach_s, "near": _form(exhausted.near), "far": _form(exhausted.far)}
+    if start := facts.get("start"):
+        said: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in start.model_dump().items()}
+        written["start"] = ClientStart(**said)
     for name in ("keep_alive", "broken_stream"):
         if name in facts:
             written[name] = MappingProxyType(dict(facts[name]))

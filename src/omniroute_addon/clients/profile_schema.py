@@ -41,6 +41,11 @@ def _answerable(value: int) -> int:
     return value
 
 
+CaVariable = Literal[
+    "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CODEX_CA_CERTIFICATE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"
+]
+"""What `omniroute exec` and `env` set."""
+Word = Annotated[str, Field(pattern=r"[^\s]+", max_length=200)]
 Glob = Annotated[str, AfterValidator(_glob)]
 Globs = Annotated[
     list[Glob],
@@ -129,6 +134,24 @@ class ExhaustedFile(Strict):
     far: FormFile = group(FormFile, "Form when it is not: the client ends with the reason.")
 
 
+class StartFile(Strict):
+    """How the program is brought behind the proxy."""
+
+    commands: list[Word] = Field(default_factory=list, description="Names of its executable.")
+    packages: list[Word] = Field(
+        default_factory=list, description="Names under which `npx`, `uvx` and the like start it."
+    )
+    trusts: list[CaVariable] = Field(
+        default_factory=list,
+        description="Variables that suffice, each alone, to make it trust the proxy; the best first.",
+    )
+    system_store: bool = Field(False, description="It also trusts what the system trusts.")
+    minds_proxy: bool = Field(True, description="It looks at `HTTPS_PROXY` by itself.")
+    settings: list[Word] = Field(
+        default_factory=list, description="Its settings files, whose `env` sets variables too late for TLS."
+    )
+
+
 class ProfileExample(Strict):
     """The head of a request, and whether it is this client's."""
 
@@ -179,6 +202,9 @@ class ProfileFile(Strict):
     )
     websocket_refusal: Status | None = Field(
         None, description="Status that makes it use HTTP in place of WebSockets at once."
+    )
+    start: StartFile | None = Field(
+        None, description="How it is brought behind the proxy, and what makes it trust that."
     )
     examples: list[ProfileExample] | None = Field(None, description="Request heads that are and are not this client's.")
     tested: str | None = Field(None, description="Versions that were measured.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .answers import Answer, Restatement, RetryAfter, RuleRef, Story, Verdict
 from .calls import Attempt, Exclusion, ModelCall, Target
-from .clients import AnswerForm, ClientProfile, ClientRetries, ClientWaits, KeepAlive, StreamEnding
+from .clients import AnswerForm, ClientProfile, ClientRetries, ClientStart, ClientWaits, KeepAlive, StreamEnding
 from .parties import Auth, Connection, Endpoint, Login, Provider, Secret
 from .timers import Cleared, Part, ResetOrder, Timer
 from .words import DIALECTS, KINDS, SCOPES, Category, DialectName, Kind, Phase, Repair, Scope
@@ -25,6 +25,7 @@ __all__ = [
     "Cleared",
     "ClientProfile",
     "ClientRetries",
+    "ClientStart",
     "ClientWaits",
     "Connection",
     "DialectName",

@@ -77,6 +77,24 @@ class AnswerForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientStart:
+    """How the program is started behind the proxy, and what makes it trust the proxy's certificate."""
+
+    commands: tuple[str, ...] = ()
+    """Names of its executable."""
+    packages: tuple[str, ...] = ()
+    """Names under which `npx`, `uvx` and the like start it."""
+    trusts: tuple[str, ...] = ()
+    """Variables that suffice, each alone, to make it trust the proxy; the best first."""
+    system_store: bool = False
+    """It also trusts what the system trusts."""
+    minds_proxy: bool = True
+    """It looks at `HTTPS_PROXY` by itself."""
+    settings: tuple[str, ...] = ()
+    """Its own settings files, `~/` for the home folder, whose `env` sets variables too late for TLS."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProfile:
     """One client program, as its pack describes it. `ClientProfile()` is one that nobody has measured."""
 
@@ -106,6 +124,8 @@ class ClientProfile:
     """Globs of paths that are never ours, although a door of the provider may look like them."""
     websocket_refusal: int | None = None
     """Status that makes it give up WebSockets for plain HTTP at once; None: nothing is known to."""
+    start: ClientStart | None = None
+    """None: nothing is known of how it is started."""
     source: str = ""
     """`file:line` it came from."""
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
-from omniroute_addon.bringup.programs import BY_ID, PROGRAMS, agent_name, by_user_agent, recognise
+from omniroute_addon.bringup.programs import CA_VARIABLES, RUNTIMES, Programs, agent_name
+from omniroute_addon.files import Files
+
+PROGRAMS = Programs(Files(rules=Path("/nonexistent")).clients().profiles.values())
 
 
 @pytest.mark.parametrize(
@@ -37,7 +43,7 @@ from omniroute_addon.bringup.programs import BY_ID, PROGRAMS, agent_name, by_use
     ],
 )
 def test_program_is_recognised_however_it_is_started(command: str, program: str | None) -> None:
-    found = recognise(command.split())
+    found = PROGRAMS.recognise(command.split())
     assert (found.id if found else None) == program
 
 
@@ -52,18 +58,20 @@ def test_program_is_recognised_however_it_is_started(command: str, program: str 
     ],
 )
 def test_agent_is_called_by_what_a_proxy_url_bears(command: list[str], name: str) -> None:
-    assert agent_name(command, recognise(command)) == name
-
-
-def test_user_agent_names_the_program() -> None:
-    assert by_user_agent("claude-cli/2.1.197 (external, cli)") is BY_ID["claude-code"]
-    assert by_user_agent("curl/7.88.1") is BY_ID["curl"]
-    assert by_user_agent("python-httpx/0.28") is BY_ID["python"]
-    assert by_user_agent("Mozilla/5.0") is None
-    assert by_user_agent("") is None
+    assert agent_name(command, PROGRAMS.recognise(command)) == name
 
 
 def test_no_command_belongs_to_two_programs() -> None:
-    names = [name for program in PROGRAMS for name in (*program.commands, *program.packages)]
-    doubled = {name for name in names if names.count(name) > 1}
-    assert doubled <= {"aider", "llm"}  # command and package of the same name
+    names = [name for p in PROGRAMS.all if p.start for name in {*p.start.commands, *p.start.packages}]
+    assert [name for name in names if names.count(name) > 1] == []
+
+
+def test_variables_of_a_profile_are_those_that_are_set() -> None:
+    from omniroute_addon.clients.profile_schema import CaVariable
+
+    assert set(get_args(CaVariable)) == set(CA_VARIABLES)
+    assert [p.id for p in PROGRAMS.all if p.start and not p.start.trusts] == []
+
+
+def test_runtimes_come_last() -> None:
+    assert PROGRAMS.all[-2:] == RUNTIMES

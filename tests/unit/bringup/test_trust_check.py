@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from omniroute_addon.bringup.programs import BY_ID
+from omniroute_addon.bringup.programs import Programs
 from omniroute_addon.bringup.trust_check import Surroundings, trust
+from omniroute_addon.files import Files
+
+BY_ID = Programs(Files(rules=Path("/nonexistent")).clients().profiles.values()).by_id
 
 
 def pem(word: str) -> str:
