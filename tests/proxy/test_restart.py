@@ -25,7 +25,7 @@ SETTINGS = {
     "retries_in_place": 0,
     "circuit_breaker": {
         "same_connection_ms": 0,
-        "api_key": {"failure_threshold": 2, "degradation_threshold": 1, "reset_timeout_ms": 60_000},
+        "api_key": {"failure_threshold": 2, "degradation_threshold": 1, "reset_timeout_ms": 3_600_000},
     },
 }
 SLOW = openai_chat("one two three four five")
