@@ -13,8 +13,9 @@ from pathlib import Path
 
 from .store.sqlite import SqliteStore
 
-WAIT_S = 1.0
-"""How long after the start a request waits for the file; a disk that takes longer is not worth a client's time."""
+WAIT_S = 5.0
+"""How long after the start a request waits for the file at most. It takes a tenth of a second; on a machine that is busy
+with its own start, longer. A disk that takes even longer is not worth a client's time."""
 
 
 class State:
