@@ -20,7 +20,7 @@ def sign_of_life(ex: Exchange, settings: Settings) -> bytes:
 
     The operator must want it, the call must be a stream, and the client must be known to bear it before the decision.
     """
-    if settings.cooldown_wait.keep_alive == "off" or not ex.call.stream or not ex.profile.early_keep_alive:
+    if not settings.cooldown_wait.keep_alive or not ex.call.stream or not ex.profile.early_keep_alive:
         return b""
     return {"comment": _COMMENT, "ping": _PING}.get(ex.profile.bears(ex.call.dialect), b"")
 

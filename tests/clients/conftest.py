@@ -97,7 +97,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenScene]:
 
 @pytest.fixture
 async def held(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
-    """`s = await held("openai", keep_alive="on")`: one connection, nothing tried in place, signs of life every second."""
+    """`s = await held("openai", keep_alive=True)`: one connection, nothing tried in place, signs of life every second."""
     async with AsyncExitStack() as stack:
 
         async def open_stage(provider: str, **waiting: object) -> Stage:

@@ -22,7 +22,7 @@ def limited(dialect, seconds="3", silent_s=0.0):
     return Reply(**{**fields, "before": (Pause(silent_s),)}) if silent_s else reply
 
 
-@pytest.mark.parametrize("keep_alive", ["off", "on"])
+@pytest.mark.parametrize("keep_alive", [False, True])
 async def test_anthropic_gets_its_answer_after_the_reset(held, keep_alive):
     s = await held("anthropic", keep_alive=keep_alive)
     s.upstream.script([limited("anthropic-messages"), good("anthropic-messages", TEXT, stream=True)])
@@ -35,7 +35,7 @@ async def test_anthropic_gets_its_answer_after_the_reset(held, keep_alive):
     assert s.upstream.keys == ["sk-a", "sk-a"]
 
 
-@pytest.mark.parametrize("keep_alive", ["off", "on"])
+@pytest.mark.parametrize("keep_alive", [False, True])
 @pytest.mark.parametrize("kind", ["chat", "responses"])
 async def test_openai_gets_its_answer_after_the_reset(held, kind, keep_alive):
     dialect = f"openai-{kind}"
@@ -53,7 +53,7 @@ async def test_openai_gets_its_answer_after_the_reset(held, kind, keep_alive):
 
 
 async def test_a34_anthropic_raises_the_error_that_comes_behind_the_signs(held):
-    s = await held("anthropic", keep_alive="on")
+    s = await held("anthropic", keep_alive=True)
     s.upstream.script(limited("anthropic-messages", "900", silent_s=1.5))
     async with AsyncAnthropic(api_key="sk-client", max_retries=0) as client:
         with pytest.raises(APIStatusError, match="slow down"):
@@ -62,7 +62,7 @@ async def test_a34_anthropic_raises_the_error_that_comes_behind_the_signs(held):
 
 
 async def test_a34_openai_raises_the_error_that_comes_behind_the_signs(held):
-    s = await held("openai", keep_alive="on")
+    s = await held("openai", keep_alive=True)
     s.upstream.script(limited("openai-chat", "900", silent_s=1.5))
     async with AsyncOpenAI(api_key="sk-client", max_retries=0) as client:
         stream = await client.chat.completions.create(model="gpt-5.4", messages=MESSAGES, stream=True)
@@ -72,7 +72,7 @@ async def test_a34_openai_raises_the_error_that_comes_behind_the_signs(held):
 
 
 async def test_a34_without_signs_the_error_is_a_status(held):
-    s = await held("openai", keep_alive="off")
+    s = await held("openai", keep_alive=False)
     s.upstream.script(limited("openai-chat", "900", silent_s=1.5))
     async with AsyncOpenAI(api_key="sk-client", max_retries=0) as client:
         with pytest.raises(RateLimitError) as raised:

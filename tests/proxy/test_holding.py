@@ -31,7 +31,7 @@ def settings(**more: Any) -> dict[str, Any]:
 
 
 def alive(every_ms: int = 1000, **more: Any) -> dict[str, Any]:
-    return settings(cooldown_wait={"keep_alive": "on", "keep_alive_ms": every_ms}, **more)
+    return settings(cooldown_wait={"keep_alive": True, "keep_alive_ms": every_ms}, **more)
 
 
 def ask_as(headers: dict[str, str], dialect: Any = "anthropic-messages", **more: Any) -> Question:
@@ -302,3 +302,66 @@ async def test_a_call_without_stream_is_held_in_silence(open_stage: OpenStage) -
     seen = await s.ask(ask_as(NODE, stream=False))
     assert (seen.status, seen.header("content-type")) == (200, "application/json")
     assert seen.json()["content"]
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_the_clients_connection_is_as_good_as_before(http2: bool, open_stage: OpenStage) -> None:
+    """Behind an error inside the stream, and behind a stream that followed the signs, the next request is like any."""
+    s = await open_stage("a", provider="anthropic", config=alive())
+    late = error("anthropic-messages", 400, "no such thing")
+    slow_error = Reply(**{**_fields(late), "before": (Pause(1.3),)})
+    slow = Reply(**{**_fields(anthropic("fine")), "before": (Pause(1.3),)})
+    s.upstream.script([slow_error, slow, anthropic("fine")])
+    q = ask_as(NODE)
+    async with s.client(q, http2=http2) as client:
+        for signs in (1, 1, 0):
+            seen = await client.request(q.method, q.path, headers=q.headers, body=q.body)
+            assert (seen.status, seen.end, len(seen.heads)) == (200, "complete", 1)
+            assert split_signs(seen.body)[0] == signs
+    assert s.proxy.errors == []
+
+
+class WantsItWhole:
+    def responseheaders(self, flow: Any) -> None:
+        flow.response.stream = False
+
+
+async def test_an_addon_that_wants_the_body_whole_gets_it_and_the_client_one_head(open_stage: OpenStage) -> None:
+    s = await open_stage("a", provider="anthropic", config=alive(), addons=[Omniroute(), WantsItWhole()])
+    s.upstream.script(Reply(**{**_fields(anthropic("fine")), "before": (Pause(1.3),)}))
+    seen = await s.ask(ask_as(NODE))
+    signs, rest = split_signs(seen.body)
+    assert (seen.status, seen.end, len(seen.heads), signs) == (200, "complete", 1, 1)
+    assert rest.startswith(b"event: message_start") and b"message_stop" in rest
+    flow = await s.proxy.finished(1)
+    assert flow.response.content == rest
+
+
+class KillsAtTheHead:
+    def responseheaders(self, flow: Any) -> None:
+        flow.kill()
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_a_flow_that_is_killed_behind_the_signs_is_cut(http2: bool, open_stage: OpenStage) -> None:
+    """Never a clean end: the client must not take it for a whole answer."""
+    s = await open_stage("a", provider="anthropic", config=alive(), addons=[Omniroute(), KillsAtTheHead()])
+    s.upstream.script(Reply(**{**_fields(anthropic("fine")), "before": (Pause(1.3),)}))
+    seen = await s.ask(ask_as(NODE), http2=http2)
+    assert seen.end != "complete" and b"message_start" not in seen.body
+
+
+async def test_an_http_1_0_client_gets_no_signs(open_stage: OpenStage) -> None:
+    """It knows no chunks: the end of what was begun could not be told from a cut."""
+    s = await open_stage("a", provider="anthropic", config=alive())
+    s.upstream.script(Reply(**{**_fields(anthropic("fine")), "before": (Pause(1.3),)}))
+    q = ask_as(NODE)
+    fields = "".join(f"{name}: {value}\r\n" for name, value in q.headers.items())
+    async with s.client(q) as client, asyncio.timeout(8):
+        assert client.pipe
+        head = f"POST {q.path} HTTP/1.0\r\nhost: {q.host}\r\n{fields}content-length: {len(q.body)}\r\n\r\n"
+        client.pipe.write(head.encode() + q.body)
+        got = b""
+        while data := await client.pipe.read():
+            got += data
+    assert b'{"type": "ping"}' not in got and b"message_stop" in got

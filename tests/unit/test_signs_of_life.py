@@ -16,7 +16,7 @@ from omniroute_addon.model import DIALECTS, ClientProfile
 from omniroute_addon.settings import Settings
 from omniroute_addon.signs_of_life import error_inside, sign_of_life
 
-ON = Settings(cooldown_wait={"keep_alive": "on"})  # type: ignore[arg-type]
+ON = Settings(cooldown_wait={"keep_alive": True})  # type: ignore[arg-type]
 OFF = Settings()
 
 

@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
 from typing import Annotated, Any, Final
-from zoneinfo import ZoneInfo
 
 from pydantic import GetPydanticSchema
 from pydantic_core import core_schema
 
-_WRITTEN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?:\s+([A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*))?")
+from .instants import parse_zone
+
+_WRITTEN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?:\s+([A-Za-z+-][A-Za-z0-9_+:-]*(?:/[A-Za-z0-9_+-]+)*))?")
 _DAY_S: Final = 86_400.0
 
 
@@ -21,10 +22,12 @@ class DailyTime:
 
     hour: int
     minute: int
-    zone: ZoneInfo | None = None
+    zone: tzinfo | None = None
+    zone_name: str = ""
+    """As it was written."""
 
     def __str__(self) -> str:
-        return f"{self.hour:02}:{self.minute:02}" + (f" {self.zone.key}" if self.zone else "")
+        return f"{self.hour:02}:{self.minute:02} {self.zone_name}".rstrip()
 
     def seconds_until(self, now: float, zone: tzinfo | None = None) -> float:
         """Seconds from `now` (epoch seconds) to the next such time: more than 0, at most 24 h (`FC-43`).
@@ -49,11 +52,13 @@ def parse_daily_time(value: Any) -> DailyTime:
     match = _WRITTEN.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError(f"cannot read the time of day {value!r}; write '00:00', '00:00 UTC' or '16:00 Asia/Shanghai'")
-    try:
-        zone = ZoneInfo(match[3]) if match[3] else None
-    except (KeyError, OSError, ValueError):
-        raise ValueError(f"no time zone is called {match[3]!r}; write UTC or one such as America/Los_Angeles") from None
-    return DailyTime(int(match[1]), int(match[2]), zone)
+    name = match[3] or ""
+    zone = parse_zone(name) if name else None
+    if name and zone is None:
+        raise ValueError(
+            f"unknown time zone {name!r}; write UTC, an offset such as +08:00 or a name such as Asia/Shanghai"
+        )
+    return DailyTime(int(match[1]), int(match[2]), zone, name)
 
 
 TimeOfDay = Annotated[

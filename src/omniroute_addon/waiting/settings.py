@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from omniroute_addon.input_problems import Strict
 from omniroute_addon.setting_fields import ms, setting
 
@@ -22,9 +20,9 @@ class CooldownWaitSettings(Strict):
     budget_ms: int = ms(
         300_000, "All waits of one request together; never less than one whole wait (CW-5).", le=300_000
     )
-    keep_alive: Literal["off", "on"] = setting(
-        "off",
-        "`on`: while an answer is not decided, a stream's client gets signs of life if it bears them. The status is then "
+    keep_alive: bool = setting(
+        False,
+        "While an answer is not decided, a stream's client gets signs of life if it bears them. The status is then "
         "200 whatever follows; an error comes inside the stream (CW-38, A34).",
     )
     keep_alive_ms: int = ms(15_000, "Pause between such signs of life.", ge=1_000, le=60_000)

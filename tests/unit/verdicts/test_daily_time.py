@@ -37,6 +37,7 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("00:00 Asia/Shanghai", 4.0),
         ("00:00 America/Los_Angeles", 19.0),
         (" 16:00 Asia/Shanghai ", 20.0),
+        ("16:00 +08:00", 20.0),
     ],
 )
 def test_the_next_such_time_is_waited_for(written: str, hours: float) -> None:
@@ -66,7 +67,7 @@ def test_fc_43_never_now_and_never_more_than_a_day(at: object, zone: str, now: f
     [
         ("24:00", "cannot read the time of day '24:00'; write '00:00', '00:00 UTC' or '16:00 Asia/Shanghai'"),
         (0, "cannot read the time of day 0; write '00:00', '00:00 UTC' or '16:00 Asia/Shanghai'"),
-        ("00:00 Moon/Crater", "no time zone is called 'Moon/Crater'; write UTC or one such as America/Los_Angeles"),
+        ("00:00 Moon/Crater", "unknown time zone 'Moon/Crater'; write UTC, an offset such as +08:00"),
         ("00:00 ../../etc/passwd", "cannot read the time of day '00:00 ../../etc/passwd'"),
     ],
 )
