@@ -24,6 +24,7 @@ from .core import Core
 from .deadlines import Deadlines
 from .exchange import Exchange, Pause, RawAnswer, Reply, Send, Step
 from .final_answer import final_reply
+from .history import History
 from .holding import begin_hold, go_on_holding
 from .identify import Identifier
 from .learning import by_agent, learn, on_one_line
@@ -51,7 +52,9 @@ class Engine:
         self.verified_tls = True
         """mitmproxy checks upstream certificates; without that no configured credential leaves (design.md §7.4)."""
         self.callers = Callers()
-        doors = Identifier(core, plugins)
+        self.history = History(core)
+        """Finished requests, for people."""
+        doors = Identifier(core, plugins, self.history.new_id)
         self.decrypts, self.is_ours, self.identify = doors.decrypts, doors.is_ours, doors.identify
 
     def trusts(self, peer: str, caller: Caller | None) -> bool:
@@ -91,7 +94,9 @@ class Engine:
         """A permit was refused: pass the target by."""
         if ex.admitted is not None:
             ex.spent.add(ex.admitted.key)
-            ex.exclusions += (Exclusion(target=ex.admitted, label=NOT_ADMITTED, detail=reason),)
+            refused = Exclusion(target=ex.admitted, label=NOT_ADMITTED, detail=reason)
+            ex.exclusions += (refused,)
+            ex.skipped[refused.target.key, NOT_ADMITTED] = refused
         ex.admitted = None
         _let_go(ex.permits)
 
@@ -103,6 +108,8 @@ class Engine:
         if left:
             refused = (e for e in ex.exclusions if e.label == NOT_ADMITTED)
             ex.exclusions = (*refused, *self._excluded(ex, left, now))
+            if ex.exclusions:
+                ex.skipped |= {(e.target.key, e.label): e for e in ex.exclusions}
             barred = {e.target.key for e in ex.exclusions}
             usable = tuple(t for t in left if t.key not in barred)
             if usable:
@@ -143,10 +150,10 @@ class Engine:
     def _last_word(self, ex: Exchange, now: float) -> Reply:
         reply = final_reply(ex, now, survival=self.core.config.settings.final_answer == "survival")
         log.info(
-            "gave up: provider=%s model=%s attempts=%d status=%d %s%s",
+            "gave up: provider=%s model=%s attempts=%d status=%d %s request=%s%s",
             *(ex.call.provider, on_one_line(ex.call.model), ex.attempts, reply.status),
             " ".join(f"{e.target.connection.id}={e.label}" for e in ex.exclusions),
-            by_agent(ex),
+            *(ex.id, by_agent(ex)),
         )
         return reply
 
@@ -260,12 +267,14 @@ class Engine:
         now = self.core.clock.now()
         if good and ex.attempt is not None:
             if ex.stories:
-                told = (ex.call.provider, on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempts)
                 log.info(
-                    "answered after failures: provider=%s model=%s connection=%s attempts=%d%s", *told, by_agent(ex)
+                    "answered after failures: provider=%s model=%s connection=%s attempts=%d request=%s%s",
+                    *(ex.call.provider, on_one_line(ex.call.model), ex.attempt.target.connection.id),
+                    *(ex.attempts, ex.id, by_agent(ex)),
                 )
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
+        self.history.note(ex, good=good, now=now)
 
 
 def _let_go(permits: list[Awaitable[None]]) -> None:

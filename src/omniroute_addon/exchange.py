@@ -62,6 +62,8 @@ Step = Send | Pause | Reply
 class Exchange:
     """A call, its targets, and what became of them so far."""
 
+    id: str = ""
+    """What `omniroute explain` is given; also in the answer's headers and in the log."""
     call: ModelCall
     incoming: Incoming
     body: bytes
@@ -83,6 +85,8 @@ class Exchange:
     """Keys of targets that are not asked again for this call."""
     exclusions: tuple[Exclusion, ...] = ()
     """As of the last choice."""
+    skipped: dict[tuple[tuple[str, str, str], str], Exclusion] = field(default_factory=dict)
+    """Every exclusion so far, by target and label, as it was last seen: for the record."""
     again: Target | None = None
     """Try this one once more, in place."""
     admitted: Target | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import lru_cache
 
 from .clients.session import session_of
@@ -19,9 +20,10 @@ log = logging.getLogger(__name__)
 class Identifier:
     """Raises nothing for any input: what cannot be understood is not ours."""
 
-    def __init__(self, core: Core, plugins: PluginHost) -> None:
+    def __init__(self, core: Core, plugins: PluginHost, new_id: Callable[[], str]) -> None:
         self._core = core
         self._plugins = plugins
+        self._new_id = new_id
 
     def decrypts(self, host: str, port: int) -> bool:
         """Whether TLS to this host is opened: a plugin says so, or a pack names it."""
@@ -75,6 +77,7 @@ class Identifier:
             seen = {k: v for k, v in as_mapping(incoming.headers).items() if k.encode() not in SECRET_HEADERS}
             call = self._plugins.first("identify", call=call, headers=seen) or call
         return Exchange(
+            id=self._new_id(),
             call=call,
             incoming=incoming,
             body=body,

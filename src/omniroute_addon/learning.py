@@ -35,9 +35,9 @@ def learn(ex: Exchange, answer: Answer, core: Core, plugins: PluginHost) -> Verd
         with core.store.transaction():
             plugins.each("failed", call=ex.call, story=story, now=now)
     log.info(
-        "attempt failed: provider=%s model=%s connection=%s attempt=%d status=%s kind=%s scope=%s rule=%s%s",
+        "attempt failed: provider=%s model=%s connection=%s attempt=%d status=%s kind=%s scope=%s rule=%s request=%s%s",
         *(ex.call.provider, on_one_line(ex.call.model), ex.attempt.target.connection.id, ex.attempt.number),
-        *(answer.status or answer.fault, verdict.kind, verdict.scope, verdict.rule.id, by_agent(ex)),
+        *(answer.status or answer.fault, verdict.kind, verdict.scope, verdict.rule.id, ex.id, by_agent(ex)),
     )
     return verdict
 

@@ -14,9 +14,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
+from .history_settings import HistorySettings
 from .input_problems import Strict
 from .lock_settings import EgressLockSettings, ModelLockoutSettings
 from .nearest import shown
+from .plugin_settings import PluginSettings
 from .provider_settings import CircuitBreaker, ProviderCooldownSettings
 from .setting_fields import DAY_MS, group, ms, setting
 from .waiting.settings import CooldownWaitSettings
@@ -88,13 +90,6 @@ class ConnectionCooldown(Strict):
     probe_can_disable: bool = setting(
         False, "A failed connection test counts like any other failure (CC-83).", env="PROBE_CAN_DISABLE"
     )
-
-
-class PluginSettings(Strict):
-    """Which plugins run."""
-
-    disabled: list[str] = Field(default_factory=list, description="Names of plugins that are listed but never asked.")
-    max_faults: int = setting(10, "Faults in a row after which a plugin is quarantined.", ge=1, le=1_000_000)
 
 
 # ---------------------------------------------------------------- all of them
@@ -173,6 +168,7 @@ class Settings(Strict):
     )
     model_lockout: ModelLockoutSettings = group(ModelLockoutSettings, "Locks of one model of one connection (ML).")
     egress_lock: EgressLockSettings = group(EgressLockSettings, "Providers that count per outgoing address (EL).")
+    history: HistorySettings = group(HistorySettings, "What is remembered of finished requests.")
     cooldown_wait: CooldownWaitSettings = group(
         CooldownWaitSettings, "Holding a request while everything that could serve it rests briefly (CW)."
     )

@@ -204,3 +204,49 @@ async def test_a_port_that_is_taken_costs_only_the_endpoint(open_stage: OpenStag
             await asyncio.sleep(0.02)
     assert len(told) == 1 and told[0].startswith("WARNING")
     server.close()
+
+
+async def test_no_secret_in_an_answer_the_run_file_the_log_or_a_flow(open_stage: OpenStage) -> None:
+    """design.md §7.2: keys in no answer of the API, and the endpoint's own token in its file alone."""
+    s = await open_stage("a", "b")
+    run = await run_file_of(s.proxy)
+    s.upstream.script(error("openai-chat", 429, "key sk-a is too fast", headers={"retry-after": "60"}), key="sk-a")
+    s.upstream.script(error("openai-chat", 402, "insufficient credits of sk-b"), key="sk-b")
+    s.upstream.script(good("openai-chat", stream=False))
+    seen = await s.ask(Q)
+    await s.proxy.finished(1)
+    id = seen.header("x-omniroute-request")
+    paths = ["/api/proxy", "/api/status", "/api/requests", f"/api/requests/{id}", "/api/monitoring/health"]
+    paths += ["/api/resilience/cooldowns", "/api/resilience/model-cooldowns"]
+    answers = [await ask(run, path) for path in paths]
+    assert [answer.status for answer in answers] == [200] * len(paths)
+    cleared = await ask(run, "/api/reset", "POST", {"part": "connection", "name": "b", "terminal": True})
+    key = next(value for name, value in Q.headers.items() if name.lower() == "authorization").removeprefix("Bearer ")
+    told = "".join(json.dumps(answer.json) for answer in [*answers, cleared])
+    assert run.path is not None
+    file = run.path.read_text()
+    for secret in ("sk-a", "sk-b", key):
+        assert secret not in told and secret not in file
+    everywhere = [told, *s.proxy.log, *(repr(flow.get_state()) for flow in s.proxy.flows)]
+    assert [text for text in everywhere if run.token in text] == []
+
+
+async def test_a_past_request_is_explained(open_stage: OpenStage) -> None:
+    """Issue 4, item 10: by the id in the answer's header."""
+    s = await open_stage("a", "b", config={"settings": {"own_credential": "never"}})
+    run = await run_file_of(s.proxy)
+    s.upstream.script(LIMIT, key="sk-a")
+    s.upstream.script(good("openai-chat", stream=False), key="sk-b")
+    ids = [(await s.ask(Q)).header("x-omniroute-request") for _ in range(2)]
+    await s.proxy.finished(2)
+    listed = (await ask(run, "/api/requests?limit=5")).json["requests"]
+    assert [r["id"] for r in listed] == ids[::-1]
+    first = (await ask(run, f"/api/requests/{ids[0]}")).json
+    assert [(a["connectionId"], a["kind"]) for a in first["attempts"]] == [("a", "quota_exhausted"), ("b", "ok")]
+    second = (await ask(run, f"/api/requests/{ids[1]}")).json
+    [passed] = second["exclusions"]
+    assert (passed["connectionId"], passed["label"]) == ("a", "connection_cooldown") and passed["until"]
+    assert first["attempts"][0]["rule"] in passed["detail"]
+    missing = await ask(run, "/api/requests/nope")
+    assert (missing.status, missing.json["code"]) == (404, "unknown_request")
+    assert (await ask(run, "/api/requests?limit=0")).json["code"] == "bad_query"

@@ -168,7 +168,7 @@ async def test_without_verification_configured_credentials_stay_at_home(open_sta
     s.upstream.script(openai_chat())
     seen = await s.ask(question())
     assert (seen.status, s.upstream.requests) == (503, [])
-    excluded = seen.json()["error"]["diagnostics"]["excluded"]
+    excluded = seen.json()["diagnostics"]["excluded"]
     assert [(e["connection"], e["reason"]) for e in excluded] == [("a", "unverified_tls")]
 
 

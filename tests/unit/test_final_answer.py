@@ -280,17 +280,58 @@ def test_what_does_not_end_by_itself_is_no_429() -> None:
     assert told(exchange()) == (503, "no_connection", None)
 
 
+def beside(reply: Reply) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(reply.body)["diagnostics"]
+    return found
+
+
 def test_diagnostics_name_every_attempt_and_every_exclusion() -> None:
+    """CT-106, CT-111, CT-115"""
     stories = (story("network", status=502), story("network", to="b", number=2, status=502))
     rest = Exclusion(target=make_target("c"), label="connection_cooldown", detail="rate_limit (r1)", until=NOW + 5)
-    found = error(final_reply(exchange(*stories, raws={}, exclusions=(rest,)), NOW))["diagnostics"]
+    found = beside(final_reply(exchange(*stories, raws={}, exclusions=(rest,)), NOW))
     attempt = {"kind": "network", "status": 502, "rule": "test"}
-    assert found == {
-        "attempts": [{"connection": "a", **attempt}, {"connection": "b", **attempt}],
-        "excluded": [
-            {"connection": "c", "reason": "connection_cooldown", "detail": "rate_limit (r1)", "until": NOW + 5}
-        ],
+    assert found["attempts"] == [{"connection": "a", **attempt}, {"connection": "b", **attempt}]
+    assert found["attemptOrder"] == ["openai/gpt-5.4"] * 2 and found["attempted"] == 2
+    [excluded] = found["excluded"]
+    assert excluded == {
+        "provider": "openai",
+        "model": "gpt-5.4",
+        "reason": "connection_cooldown",
+        "connection": "c",
+        "detail": "rate_limit (r1)",
+        "until": NOW + 5,
+        "retry_after_ms": 5_000,
     }
+    assert (found["terminalReason"], found["recovery"]["action"]) == ("all_models_failed", "try-auto")
+
+
+def test_ct_115_nothing_was_sent_because_everybody_rests() -> None:
+    """CT-59, CT-61, CT-109, CT-111, CT-112, CT-115, CT-118: 429 rather than 503, because of what agents do with either
+    (`clients.md`, A25)."""
+    rests = tuple(
+        Exclusion(target=make_target(f"c{i}"), label="model_lockout", until=NOW + 56.2 + i) for i in range(200)
+    )
+    reply = final_reply(exchange(exclusions=rests), NOW)
+    found = json.loads(reply.body)
+    assert (reply.status, as_mapping(reply.headers)["retry-after"]) == (429, "57")
+    assert found["error"]["code"] == found["diagnostics"]["terminalReason"] == "all_targets_cooling_down"
+    assert (found["diagnostics"]["poolSize"], found["diagnostics"]["attempted"]) == (200, 0)
+    assert len(found["diagnostics"]["excluded"]) == 64 and found["diagnostics"]["attemptOrder"] == []
+    hint = found["recovery_hint"]
+    assert hint == found["diagnostics"]["recovery"]
+    assert (hint["action"], hint["retry_after_seconds"]) == ("wait", 57)
+    long = exchange(exclusions=(Exclusion(target=make_target("a"), label="model_lockout", until=NOW + 90_000),))
+    assert beside(final_reply(long, NOW))["recovery"]["retry_after_seconds"] == 3600
+
+
+def test_ct_108_used_up_everywhere_is_no_reason_to_try_again() -> None:
+    """CT-108, CT-111"""
+    out = story("quota_exhausted", status=401, terminal=True)
+    found = beside(final_reply(exchange(out), NOW))
+    assert (found["terminalReason"], found["recovery"]["action"]) == ("quota_exhausted", "switch-combo")
+    nobody = beside(final_reply(exchange(), NOW))
+    assert (nobody["terminalReason"], nobody["poolSize"]) == ("no_executable_targets", 0)
 
 
 def test_the_sentence_tells_of_the_last_five() -> None:

@@ -25,7 +25,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 def test_the_hooks_are_those_of_the_contract_in_order() -> None:
     assert HOOKS[:4] == ("start", "stop", "intercept", "upgrade")
-    assert HOOKS[-1] == "finish"
+    assert HOOKS[-3:] == ("finish", "timers", "reset")
 
 
 def test_the_first_answer_wins_and_the_last_registered_is_asked_first() -> None:

@@ -31,11 +31,14 @@ from .refusals import HEADERS, Refusal, unknown_name
 
 log = logging.getLogger(__name__)
 PARTS = ("provider", "connection", "model", "all")
+_MOST_REQUESTS = 1_000
 _COOLDOWNS, _LOCKS = "/api/resilience/cooldowns", "/api/resilience/model-cooldowns"
 ROUTES: tuple[tuple[str, str, str, str], ...] = (
     ("GET", "/api/proxy", "proxy", "which proxy this is: pid, version, addresses"),
     ("GET", "/api/status", "status", "everything that is held back, and why"),
     ("POST", "/api/reset", "reset", "end what a person names, also a terminal state"),
+    ("GET", "/api/requests", "requests", "the last requests"),
+    ("GET", "/api/requests/{id}", "request", "one request: every candidate, attempt and exclusion"),
     ("GET", "/api/monitoring/health", "health", "every circuit breaker and provider cooldown (CB-67)"),
     ("POST", "/api/resilience/reset", "reset_breakers", "close circuit breakers (CB-68)"),
     ("GET", _COOLDOWNS, "cooldowns", "connections that are out of routing (ML-60)"),
@@ -117,6 +120,24 @@ class Api:
         items = [t.row for t in self._shown() if t.listed == "modelCooldowns"]
         items.sort(key=lambda row: -row.get("remainingMs", 0))
         return _json({"items": items, "slowStartStates": []})
+
+    async def requests(self, request: Request) -> Response:
+        """Newest first; `eventful=true` leaves out those that succeeded at once."""
+        given = request.query_params.get("limit", "20")
+        if not (given.isascii() and given.isdigit() and 1 <= int(given) <= _MOST_REQUESTS):
+            raise Refusal(400, "bad_query", f"'limit' is no number from 1 to {_MOST_REQUESTS}.")
+        eventful = request.query_params.get("eventful", "false")
+        if eventful not in ("true", "false"):
+            raise Refusal(400, "bad_query", "'eventful' is neither true nor false.")
+        return _json({"requests": self._engine.history.recent(int(given), eventful=eventful == "true")})
+
+    async def request(self, request: Request) -> Response:
+        """One request by its id."""
+        id = request.path_params["id"]
+        found = self._engine.history.find(id)
+        if found is None:
+            raise unknown_name("request", id, (r["id"] for r in self._engine.history.recent(_MOST_REQUESTS)))
+        return _json(found)
 
     # ------------------------------------------------------------ steering
 

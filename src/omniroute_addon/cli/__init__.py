@@ -14,6 +14,7 @@ from .check import check
 from .doctor import doctor
 from .env import env
 from .exec import exec_
+from .explain import explain
 from .init import init
 from .path import path
 from .plugins import plugins
@@ -22,6 +23,7 @@ from .reset import reset
 from .rules import rules
 from .run import run
 from .schema import schema
+from .settings import settings
 from .status import status
 
 
@@ -50,7 +52,23 @@ def cli() -> None:
     logging.getLogger("omniroute_addon").addHandler(logging.NullHandler())
 
 
-for command in (run, exec_, env, init, doctor, status, reset, path, check, providers, rules, plugins, schema):
+for command in (
+    run,
+    exec_,
+    env,
+    init,
+    doctor,
+    status,
+    reset,
+    explain,
+    settings,
+    path,
+    check,
+    providers,
+    rules,
+    plugins,
+    schema,
+):
     cli.add_command(command)
 
 

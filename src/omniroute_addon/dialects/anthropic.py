@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from . import json_body, signed_reasoning
 from .base import Dialect
-from .client_errors import body_names, dump, event, stream_names
+from .client_errors import beside, body_names, dump, event, stream_names
 from .faults import Json
 from .frames import CallFacts, ClientError, Frame, FrameClass, Framing, ToolPiece
 
@@ -109,9 +109,7 @@ def _error_value(error: ClientError, type_: str, code: str) -> Json:
     described: Json = {"type": type_, "message": error.message, **error.extra}
     if code:
         described["code"] = code
-    if error.diagnostics:
-        described["diagnostics"] = dict(error.diagnostics)
-    return {"type": "error", "error": described}
+    return {"type": "error", "error": described, **beside(error)}
 
 
 def _delta(delta: Json, index: str) -> Frame:

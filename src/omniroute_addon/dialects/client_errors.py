@@ -65,6 +65,14 @@ def stream_names(error: ClientError) -> tuple[str, str]:
     return error.type or type_, error.code or code
 
 
+def beside(error: ClientError) -> dict[str, Any]:
+    """What stands beside the `error` member: `diagnostics`, and its `recovery` once more (`CT-112`, `CT-113`)."""
+    if not error.diagnostics:
+        return {}
+    found = dict(error.diagnostics)
+    return {"diagnostics": found, **({"recovery_hint": found["recovery"]} if "recovery" in found else {})}
+
+
 def clean(text: str) -> str:
     """The text with lone surrogates replaced: many JSON readers refuse them, even when escaped."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

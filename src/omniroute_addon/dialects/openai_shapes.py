@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .client_errors import body_names, dump
+from .client_errors import beside, body_names, dump
 from .frames import ClientError
 
 
 def error_body(error: ClientError) -> bytes:
     """`{"error": {"message", "type", "param", "code"}}`."""
     type_, code = body_names(error)
-    return dump({"error": error_object(error, type_, code) | {"param": None}})
+    return dump({"error": error_object(error, type_, code) | {"param": None}, **beside(error)})
 
 
 def error_object(error: ClientError, type_: str, code: str) -> dict[str, Any]:
-    """The `error` member, with `diagnostics` only when there are any."""
+    """The `error` member."""
     value: dict[str, Any] = {"message": error.message, "type": type_, "code": code or None, **error.extra}
-    if error.diagnostics:
-        value["diagnostics"] = dict(error.diagnostics)
     return value

@@ -10,9 +10,10 @@ from omniroute_addon.exchange import Exchange, RawAnswer, Reply
 from omniroute_addon.model import Attempt, Restatement, Story
 from omniroute_addon.wire import Headers
 
+from .diagnostics import diagnostics
 from .form import Put, put
 from .stories import MAY_WAIT, about_a_key_of_ours, earliest_way_out, most_useful, of_a_pool, others_rest
-from .words import at, diagnostics, sentence, time_of
+from .words import at, sentence, time_of
 
 _DROPPED = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"content-length", b"upgrade"}
@@ -111,7 +112,7 @@ class _Telling:
                 kind=story.verdict.kind if story else "",
                 message=words,
                 retry_after_s=form.told_s,
-                diagnostics=diagnostics(ex) if code else None,
+                diagnostics=diagnostics(ex, code, self.wait_s, self.now) if code else None,
                 extra=self._times(form) if form.told_s is not None and of_a_pool(ex) else {},
                 details=form.form.details if limited else (),
             )
@@ -160,6 +161,8 @@ def _fields(form: Put) -> Headers:
 def marks(ex: Exchange, attempt: Attempt | None, restatement: Restatement | None = None) -> Headers:
     """Response headers that say where an answer came from (`design.md` §8)."""
     out = [(b"x-omniroute-attempts", str(ex.attempts).encode())]
+    if ex.id:
+        out.append((b"x-omniroute-request", ex.id.encode()))
     if attempt is not None:
         out.append((b"x-omniroute-connection", attempt.target.connection.id.encode()))
     if restatement is not None:

@@ -1,11 +1,10 @@
-"""The sentences of our own errors, and the facts beside them."""
+"""The sentences of our own errors."""
 
 from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any
 
 from omniroute_addon.exchange import Exchange
 from omniroute_addon.model import Story
@@ -41,21 +40,3 @@ def time_of(wait_s: float, now: float) -> str:
 def at(wait_s: float, now: float) -> datetime:
     """The whole second at which the wait is over."""
     return datetime.fromtimestamp(math.ceil(now + wait_s), UTC)
-
-
-def diagnostics(ex: Exchange) -> dict[str, Any]:
-    return {
-        "attempts": [
-            {
-                "connection": s.attempt.target.connection.id,
-                "kind": s.verdict.kind,
-                "status": s.verdict.status,
-                "rule": s.verdict.rule.id,
-            }
-            for s in ex.stories
-        ],
-        "excluded": [
-            {"connection": e.target.connection.id, "reason": e.label, "detail": e.detail, "until": e.until}
-            for e in ex.exclusions
-        ],
-    }

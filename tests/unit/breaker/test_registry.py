@@ -153,7 +153,7 @@ def test_a_reset_closes_and_makes_probes_meaningless() -> None:
     glm = breakers.read("glm", T0 + HOLD + 1)
     assert (glm.state, glm.failures, glm.history[-1].reason) == (CLOSED, 0, "manual-reset")
     assert breakers.read("openai", T0 + HOLD).failures == 0
-    assert breakers.reset(T0 + HOLD, "openai") == 1 and breakers.reset(T0 + HOLD, "nobody") == 0
+    assert breakers.reset(T0 + HOLD, "openai") == ["openai"] and breakers.reset(T0 + HOLD, "nobody") == []
 
 
 @pytest.mark.parametrize(

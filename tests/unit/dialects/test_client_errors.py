@@ -119,9 +119,17 @@ def test_st_22_st_23_our_codes_have_types(code: str, type_: str) -> None:
     }
 
 
-def test_diagnostics_are_shown_where_the_error_is() -> None:
+def test_ct_113_diagnostics_stand_beside_the_error() -> None:
+    """CT-112, CT-113"""
     for name in ("openai-chat", "anthropic-messages"):
-        assert body(name, status=502, diagnostics={"a": "b"})["error"]["diagnostics"] == {"a": "b"}  # type: ignore[arg-type]
+        plain = body(name, status=502, diagnostics={"a": "b"})  # type: ignore[arg-type]
+        assert (plain["diagnostics"], "recovery_hint" in plain, "diagnostics" in plain["error"]) == (
+            {"a": "b"},
+            False,
+            False,
+        )
+        hinted = body(name, status=502, diagnostics={"recovery": {"action": "wait"}})  # type: ignore[arg-type]
+        assert hinted["recovery_hint"] == hinted["diagnostics"]["recovery"] == {"action": "wait"}
 
 
 ST_33 = [
