@@ -108,7 +108,7 @@ def test_edge_9_a_model_without_permission_is_locked_and_the_connection_serves_i
     scene = Scene("agentrouter")
     scene.answered(403, error("无权访问模型"))
     assert scene.out() == {"model_unavailable": 1800}
-    assert scene.lockout.status(scene.clock.time)[0]["reason"] == "forbidden"
+    assert scene.lockout.timers(scene.clock.time)[0].reason == "forbidden"
     assert scene.out("other") == {}
     scene = Scene("deepseek")
     assert scene.answered(403, error("无权访问模型")).terminal is False
