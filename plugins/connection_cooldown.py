@@ -144,7 +144,7 @@ class ConnectionCooldown:
                     lambda r, t=tried: after_success(r, started_at=attempt.started_at, tried=t),  # type: ignore[misc]
                     provider=connection.provider,
                 )
-                self._tell(connection_id(key), before, after)
+                _tell(connection_id(key), before, after)
 
     @hookimpl
     def finish(self, call: ModelCall, stories: Sequence[Story], now: float) -> None:
@@ -170,7 +170,7 @@ class ConnectionCooldown:
                 again=self._next_try_at(str(value.get("provider")), rest),
             )
             for key, rest, value in self.book.rows()
-            if (rest.terminal or rest.until > now) and self._is_known(key)
+            if (rest.terminal or rest.until > now) and (key in self._known or is_guest(key))
         ]
 
     @hookimpl
@@ -184,7 +184,7 @@ class ConnectionCooldown:
             if not named or (rest.terminal and not order.terminal):
                 continue
             self.book.forget(key)
-            if not self._is_known(key):
+            if not (key in self._known or is_guest(key)):
                 continue
             label = TERMINAL_LABEL if rest.terminal else rest.label
             who = {"provider": str(value.get("provider")), "connection": connection_id(key)}
@@ -246,7 +246,7 @@ class ConnectionCooldown:
         before, after = self.book.change(
             key, lambda rest: after_failure(rest, failure, policy, now), provider=connection.provider
         )
-        self._tell(connection.id, before, after)
+        _tell(connection.id, before, after)
         if before is CLEAN and connection.own:
             self._guests += 1
             if self._guests % (MOST // 10) == 0:  # so that the cost of a sweep is spread
@@ -276,14 +276,6 @@ class ConnectionCooldown:
         group = self.core.config.settings.connection_cooldown
         return next_try_at(rest, tries=group.expired_tries, base_ms=group.expired_try_base_ms)
 
-    def _tell(self, connection: str, before: Rest, after: Rest) -> None:
-        if after == before:
-            return
-        if after.terminal and not before.terminal:
-            log.warning("connection is out: connection=%s state=%r", connection, after)
-        else:
-            log.info("connection changed: connection=%s state=%r", connection, after)
-
     def _tell_of_ignored_hint(self, story: Story, connection: Connection) -> None:
         wait, key = story.verdict.retry_after, connection_key(connection)
         ignored = wait and not wait_counts(story.verdict, self._policy(connection))
@@ -293,12 +285,15 @@ class ConnectionCooldown:
                 "the upstream's wait is not used for this class: connection=%s wait=%.0fs", connection.id, wait.seconds
             )
 
-    def _is_known(self, key: str) -> bool:
-        """Somebody whom people know: configured now, or a client's own credential."""
-        return key in self._known or is_guest(key)
-
     def _thin_out(self, now: float) -> None:
         self.book.thin_out(now, forget_s=self.core.config.settings.connection_cooldown.forget_ladder_ms / 1000)
+
+
+def _tell(connection: str, before: Rest, after: Rest) -> None:
+    if after.terminal and not before.terminal:
+        log.warning("connection is out: connection=%s state=%r", connection, after)
+    elif after != before:
+        log.info("connection changed: connection=%s state=%r", connection, after)
 
 
 plugin = ConnectionCooldown()

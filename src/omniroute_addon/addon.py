@@ -30,8 +30,7 @@ from .entrance import Entrance
 from .errors import NotAdmitted, UnsupportedMitmproxy
 from .files import Files
 from .loopback import move_to_loopback
-from .nearest import unknown
-from .options import AT_START, OPTIONS
+from .options import AT_START, OPTIONS, wrong_choice
 from .reload import Loaded, Sources
 from .state import State
 from .stream import Waiting, install
@@ -73,7 +72,8 @@ class Omniroute:
             self._moves = True
 
     def configure(self, updated: set[str]) -> None:
-        _check_choices(updated)
+        if wrong := wrong_choice(ctx.options, updated):
+            raise exceptions.OptionsError(wrong)
         if "omniroute_control" in updated:
             try:
                 port_of(ctx.options.omniroute_control)
@@ -288,14 +288,6 @@ def summary(loaded: Loaded, rules: int, plugins: int) -> str:
     )
     told = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
     return told if config.connections else f"{told}; without connections the client's own credential is the only one"
-
-
-def _check_choices(updated: set[str]) -> None:
-    """mitmproxy only shows the choices of a text option; a typing error there would be taken for the default."""
-    for name, (_, _, _, choices) in OPTIONS.items():
-        value = getattr(ctx.options, name) if choices and name in updated else None
-        if value is not None and value not in (choices or ()):
-            raise exceptions.OptionsError(f"{name}: {unknown('value', value, choices or ())}")
 
 
 addons = [CertificateHelp(), Omniroute()]

@@ -15,10 +15,10 @@ Nothing here knows a mechanism by name. What the engine itself decides:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterator, Sequence, Set
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Sequence
 
 from .agents import Caller, Callers
+from .choosing import NOT_ADMITTED, excluded, has_alternatives, usable_targets
 from .consequences import holds_for_the_address, origin
 from .core import Core
 from .deadlines import Deadlines
@@ -39,10 +39,6 @@ log = logging.getLogger(__name__)
 
 _UNREACHABLE = ("network", "timeout")
 """Tried in place only when nothing else is left: a dead address stays dead for longer than a pause."""
-NOT_ADMITTED = "not_admitted"
-"""Label of a target that a permit refused."""
-_PORTION = 32
-"""Targets that are looked at at once, at first."""
 
 
 class Engine:
@@ -70,7 +66,7 @@ class Engine:
         if ex.permits:
             return Pause(permit=ex.permits.pop(0))
         now = self.core.clock.now()
-        if ex.held_until and (pause := go_on_holding(ex, lambda: self._excluded(ex, ex.targets, now), now)):
+        if ex.held_until and (pause := go_on_holding(ex, lambda: self._all_excluded(ex, now), now)):
             return pause
         target, ex.admitted = ex.admitted, None
         if target is None:
@@ -106,7 +102,7 @@ class Engine:
         if ex.again is not None:
             target, ex.again = ex.again, None
             return target
-        usable = self._usable(ex, now)
+        usable = usable_targets(ex, self.plugins, now, verified_tls=self.verified_tls)
         if usable:
             return self._order(ex.call, usable, now)
         if any(t.connection.own and t.key not in ex.spent for t in ex.targets):
@@ -116,40 +112,8 @@ class Engine:
             self._in_place(ex, verdict)
         return None
 
-    def _usable(self, ex: Exchange, now: float) -> Sequence[Target]:
-        """The targets that are left and that nobody excludes. Of a large pool whose order nobody changes, only as many are
-        looked at as are needed to find the first and to know that it has an alternative."""
-        exclusions = [e for e in ex.exclusions if e.label == NOT_ADMITTED]
-        usable: list[Target] = []
-        whole = self.plugins.listens("order")
-        for left in _portions(ex.targets, ex.spent, whole=whole):
-            exclusions += self._excluded(ex, left, now)
-            barred = {e.target.key for e in exclusions}
-            usable += (t for t in left if t.key not in barred)
-            if len(usable) >= 2 and not whole:
-                break
-        ex.exclusions = tuple(exclusions)
-        if exclusions:
-            ex.skipped |= {(e.target.key, e.label): e for e in exclusions}
-        return usable
-
-    def _excluded(self, ex: Exchange, targets: tuple[Target, ...], now: float) -> list[Exclusion]:
-        answers = self.plugins.each("exclude", call=ex.call, targets=targets, now=now)
-        return [*self._insecure(targets), *(e for answer in answers for e in answer)]
-
-    def _insecure(self, targets: Sequence[Target]) -> list[Exclusion]:
-        """A configured credential travels over verified TLS, or to this machine, or with the operator's consent."""
-        if self.verified_tls:
-            return []
-        return [
-            Exclusion(
-                target=t, label="unverified_tls", detail="ssl_insecure is on; say `allow_insecure: true` to consent"
-            )
-            for t in targets
-            if not t.connection.own
-            and not t.connection.allow_insecure
-            and not is_loopback(urlsplit(t.url).hostname or "")
-        ]
+    def _all_excluded(self, ex: Exchange, now: float) -> list[Exclusion]:
+        return excluded(ex, ex.targets, self.plugins, now, verified_tls=self.verified_tls)
 
     def _order(self, call: ModelCall, usable: Sequence[Target], now: float) -> Target:
         if len(usable) > 1:
@@ -175,13 +139,13 @@ class Engine:
             return Pause(seconds=seconds)
         if ex.final or now >= ex.deadline_at or not self.plugins.listens("wait"):
             return None
-        return begin_hold(ex, tuple(self._excluded(ex, ex.targets, now)), self.plugins, now)
+        return begin_hold(ex, tuple(self._all_excluded(ex, now)), self.plugins, now)
 
     def _send(self, ex: Exchange, target: Target, now: float) -> Send:
         tries = 1 + sum(s.attempt.target.key == target.key for s in ex.stories)
         ex.attempt = Attempt(number=ex.attempts + 1, target=target, tries=tries, started_at=now)
         return Send(
-            attempt=ex.attempt, outgoing=prepared(ex, target, self.plugins), alternatives=self._alternatives(ex, target)
+            attempt=ex.attempt, outgoing=prepared(ex, target, self.plugins), alternatives=has_alternatives(ex, target)
         )
 
     def watch(self, ex: Exchange, step: Send) -> Watch:
@@ -198,11 +162,6 @@ class Engine:
             deadlines=deadlines,
             trusted=self.verified_tls and is_native(step.attempt.target, self.core.packs),
         )
-
-    def _alternatives(self, ex: Exchange, target: Target) -> bool:
-        others = (t for t in ex.targets if t.key not in ex.spent and t.key != target.key)
-        barred = {e.target.key for e in ex.exclusions}
-        return any(t.key not in barred for t in others)
 
     # ------------------------------------------------------------ restate, classify, learn, next
 
@@ -287,20 +246,6 @@ class Engine:
             self.plugins.each("succeeded", call=ex.call, attempt=ex.attempt, now=now)
         self.plugins.each("finish", call=ex.call, stories=tuple(ex.stories), status=status, now=now)
         self.history.note(ex, good=good, now=now)
-
-
-def _portions(
-    targets: Sequence[Target], spent: Set[tuple[str, str, str]], *, whole: bool
-) -> Iterator[tuple[Target, ...]]:
-    """The targets that are left, in order: all at once, or in portions that grow. The last is not left alone in one:
-    a plugin may spare the only target there is."""
-    place, size = 0, len(targets) if whole else _PORTION
-    while place < len(targets):
-        end = place + size if place + size + 1 < len(targets) else len(targets)
-        left = tuple(t for t in targets[place:end] if t.key not in spent)
-        if left:
-            yield left
-        place, size = end, 2 * size
 
 
 def _let_go(permits: list[Awaitable[None]]) -> None:

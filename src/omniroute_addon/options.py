@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from .nearest import unknown
 
 OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
     "omniroute_enabled": (
@@ -59,3 +61,13 @@ OPTIONS: dict[str, tuple[type, object, str, Sequence[str] | None]] = {
 
 AT_START = frozenset({"omniroute_plugins", "omniroute_state", "omniroute_control"})
 """Options that count when the proxy starts, and not later."""
+
+
+def wrong_choice(options: object, updated: Iterable[str]) -> str | None:
+    """What is wrong with an option that has choices: mitmproxy only shows them, and a typing error would be the default."""
+    for name in updated:
+        choices = OPTIONS[name][3] if name in OPTIONS else None
+        value = getattr(options, name) if choices else None
+        if choices and value is not None and value not in choices:
+            return f"{name}: {unknown('value', value, choices)}"
+    return None

@@ -15,6 +15,7 @@ from omniroute_addon.model import DIALECTS, DialectName
 from omniroute_addon.nearest import unknown
 
 from .files import file_options
+from .rules_shown import outcome, shown
 from .words import counted
 
 if TYPE_CHECKING:
@@ -171,11 +172,11 @@ def explain(
     if not heard.failed:
         click.echo("The proxy delivers this answer without asking the rules; asked, they say:\n")
     rows = [
-        (name, _text(verdict, name)) for name in (*_SHOWN, "cooldown_s", "reason", "restatement", "rule", "message")
+        (name, shown(verdict, name)) for name in (*_SHOWN, "cooldown_s", "reason", "restatement", "rule", "message")
     ]
     click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
     click.echo(f"\n{counted(len(tried), 'rule')} {'was' if len(tried) == 1 else 'were'} tried, in this order:\n")
-    steps = [(t.part, t.rule.id, _outcome(t.missed), f"{t.rule.file}:{t.rule.line}") for t in tried]
+    steps = [(t.part, t.rule.id, outcome(t.missed), f"{t.rule.file}:{t.rule.line}") for t in tried]
     click.echo(tabulate(steps, headers=("list", "rule", "outcome", "place"), tablefmt="plain"))
 
 
@@ -210,12 +211,12 @@ def replay(flows: Path, against: Path | None, files: Files) -> None:
         verdict = _judge(book, flow)
         if other is None:
             rows.append(
-                (flow.index, flow.name, flow.heard.answer.status, *(_text(verdict, n) for n in _SHOWN), verdict.rule.id)
+                (flow.index, flow.name, flow.heard.answer.status, *(shown(verdict, n) for n in _SHOWN), verdict.rule.id)
             )
             continue
         changed = _judge(other, flow)
         for name in (*_SHOWN, "rule"):
-            before, after = _text(verdict, name), _text(changed, name)
+            before, after = shown(verdict, name), shown(changed, name)
             if (verdict.rule.id != changed.rule.id) if name == "rule" else before != after:
                 rows.append((flow.index, flow.name, name, before, after))
     heads = ("flow", "request", "field", "now", "against") if other else ("flow", "request", "sent", *_SHOWN, "rule")
@@ -290,22 +291,3 @@ def _header(text: str) -> tuple[str, str]:
     if not colon or not name.strip():
         raise click.BadParameter(f"'{text}' is no header; write NAME:VALUE", param_hint="--header")
     return name.strip().lower(), value.strip()
-
-
-def _text(verdict: Verdict, name: str) -> str:
-    value = getattr(verdict, name)
-    if name == "retry_after":
-        return f"{value.seconds:g} s ({value.source})" if value else "-"
-    if name == "restatement":
-        return f"{value.from_status} is {value.status} ({value.rule})" if value else "-"
-    if name == "cooldown_s":
-        return "-" if value is None else f"{value:g} s"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value) or "-"
-
-
-def _outcome(missed: str | None) -> str:
-    if missed is None:
-        return "decides"
-    return "vetoed by `unless`" if missed == "unless" else f"`{missed}` does not hold"

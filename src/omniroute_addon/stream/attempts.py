@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from mitmproxy.connection import Server
@@ -27,13 +26,14 @@ from mitmproxy.proxy.layers.http._events import (
 )
 
 from ..decisions import Commit, Decision, Fail
-from ..exchange import Exchange, Pause, Reply, Send, Step
+from ..exchange import Pause, Reply, Send, Step
 from ..final_answer import broken_engine
 from ..model import Answer
 from ..watch import Watch
-from .answering import AnsweringStream, Noted
-from .copies import hide_credentials, incoming_of, meant_host, proxy_login, show_target, wire_request
+from .answering import Noted
+from .copies import hide_credentials, proxy_login, show_target, wire_request
 from .patience import CLIENT_LEFT, TIMED_OUT, Commands, OmniroutePauseHook, Waiting
+from .recognising import RecognisingStream
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _STALE_TRIES = 2
 """How often a request is sent again because the upstream had closed a kept-alive connection meanwhile."""
 
 
-class AttemptStream(AnsweringStream):
+class AttemptStream(RecognisingStream):
     """See the package's text. The fields are those of the running attempt."""
 
     _reused = False
@@ -104,56 +104,13 @@ class AttemptStream(AnsweringStream):
     def make_server_connection(self) -> Generator[commands.Command, Any, bool]:
         """Where `HttpStream` would dial the one upstream. False tells it that the rest is not its business."""
         if self.exchange is None and self.client_state == self.state_done:
-            self.exchange = self._identify()
+            self.exchange = self.recognise()
         if self.exchange is None:
             return (yield from super().make_server_connection())
         hide_credentials(self.flow.request)
         self.begin_signs()
         yield from self._run()
         return False
-
-    def check_body_size(self, request: bool) -> Generator[commands.Command, Any, bool]:
-        """Without `stream_large_bodies`: a model call is read whole, and how its answer travels the watch decides."""
-        if not self.context.options.stream_large_bodies or not self._may_be_ours():
-            return super().check_body_size(request)
-        return self._check_limit_only(request)
-
-    def _check_limit_only(self, request: bool) -> Generator[commands.Command, Any, bool]:
-        options = self.context.options
-        limit = SimpleNamespace(body_size_limit=options.body_size_limit, stream_large_bodies=None)
-        self.context.options = limit  # type: ignore[assignment]
-        try:
-            return (yield from super().check_body_size(request))
-        finally:
-            self.context.options = options
-
-    def check_invalid(self, request: bool) -> Generator[commands.Command, Any, bool]:
-        """The head of a model call's answer was checked when it came, as part of its attempt."""
-        return super().check_invalid(request) if request or self.exchange is None else _nothing_wrong()
-
-    def _may_be_ours(self) -> bool:
-        request = self.flow.request
-        return self.exchange is not None or self.engine.is_ours(
-            request.method, meant_host(self.flow), request.port, request.path
-        )
-
-    def _identify(self) -> Exchange | None:
-        request, host = self.flow.request, meant_host(self.flow)
-        if not self.engine.is_ours(request.method, host, request.port, request.path):
-            return None
-        peer = self.context.client.peername[0] if self.context.client.peername else ""
-        try:
-            caller = self.engine.callers.of(self.flow, self.context.client)
-            return self.engine.identify(
-                incoming_of(request),
-                host=host,
-                peer=peer,
-                agent=caller.name if caller else None,
-                trusted=self.engine.trusts(peer, caller),
-            )
-        except Exception:  # our own fault never becomes the user's failure: the request goes as without us
-            log.exception("could not identify a request to %s; it passes as it is", host)
-            return None
 
     def _run(self, step: Step | None = None) -> Commands:
         """The engine's steps, until something was sent or answered."""
@@ -299,8 +256,3 @@ class AttemptStream(AnsweringStream):
             yield from self._break(decision.answer.body.decode(), decision.answer.fault or "timeout")
         else:
             yield from self._follow(decision)
-
-
-def _nothing_wrong() -> Generator[commands.Command, Any, bool]:
-    return False
-    yield  # a generator, as mitmproxy expects
