@@ -89,7 +89,8 @@ def _failure(story: Story) -> dict[str, Any]:
         "ruleAt": f"{verdict.rule.file}:{verdict.rule.line}" if verdict.rule.file else None,
         "retryAfterMs": round(hint.seconds * 1000) if hint is not None else None,
         "hint": hint.source if hint is not None else None,
-        "message": on_one_line(verdict.message) or None,
+        # An upstream may repeat the credential that it refuses; ours is known and masked, a client's is not ours to keep.
+        "message": None if story.attempt.target.connection.own else on_one_line(verdict.message) or None,
     }
 
 

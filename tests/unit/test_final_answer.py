@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -448,3 +449,16 @@ def test_retry_after_only_where_coming_back_makes_sense(status: int, may: bool) 
 
 def test_a_failure_about_the_request_gets_no_retry_after() -> None:
     assert waits(story("content_policy", status=429, retry_other=False, hint_s=5)) is None
+
+
+def test_who_answered_at_last_is_known_by_the_answer() -> None:
+    """An account that was hard to reach, and then says that it has no money left, has no money left."""
+    unreachable = replace(
+        story("network", own=True, number=1, status=502), answer=make_answer(0, fault="connect_failed")
+    )
+    no_money = story("credits_exhausted", own=True, number=2, status=402)
+    assert final_reply(exchange(unreachable, no_money), NOW).attempt == 2
+    elsewhere = story("credits_exhausted", to="b", number=2, status=402)
+    assert final_reply(exchange(unreachable, elsewhere), NOW).attempt != 2, (
+        "another account says nothing about this one"
+    )

@@ -136,3 +136,17 @@ def test_a_list_and_a_story_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[8].endswith("(30 s left)  12 failures")
     assert "(over)" in story(record, record["exclusions"][0]["until"] + 1)
     assert listing([]) == "No request is remembered yet."
+
+
+def test_what_was_said_about_a_clients_own_credential_is_not_kept() -> None:
+    """An upstream may repeat the key that it refuses; ours are known and masked, the client's is not ours to keep."""
+    found = Scene(
+        settings={"own_credential": "last"}, verdicts=[make_verdict("auth_invalid", message="bad key sk-own")]
+    )
+    ex = found.call()
+    found.send(ex)
+    found.engine.failed(ex, make_answer(401), None)
+    found.engine.finish(ex, status=401, good=False)
+    record = found.engine.history.find(ex.id)
+    assert record is not None and record["attempts"][0]["kind"] == "auth_invalid"
+    assert "sk-own" not in json.dumps(record)

@@ -62,7 +62,9 @@ def most_useful(ex: Exchange) -> Story | None:
         # Among equals: the one that comes back first, then the latest.
         return place, hint.seconds if hint else math.inf, -story.attempt.number
 
-    return min(ex.stories, key=rank)
+    # Who could not be reached at first and then answered is known by the answer.
+    answered = {s.attempt.target.key for s in ex.stories if s.answer.status}
+    return min((s for s in ex.stories if s.answer.status or s.attempt.target.key not in answered), key=rank)
 
 
 def earliest_way_out(ex: Exchange, now: float) -> float | None:
