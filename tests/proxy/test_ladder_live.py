@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from omniroute_addon import steering
+from omniroute_addon.model import ResetOrder
 from omniroute_addon.testing.answers import error, openai_chat
 from omniroute_addon.testing.clock import ManualClock
 from omniroute_addon.testing.questions import question
@@ -26,7 +28,12 @@ class Scene:
         engine: Any = stage.proxy.master.addons.get("omniroute").engine  # type: ignore[no-untyped-call]
         self.clock = ManualClock(start=float(round(engine.core.clock.now())))
         engine.core.clock = self.clock.clock
+        self.engine = engine
         self.cooldown: Any = engine.plugins._pluggy.get_plugin("connection_cooldown")
+
+    def remaining_ms(self) -> list[int]:
+        """Of every connection that rests."""
+        return [timer.row["remainingMs"] for timer in self.cooldown.timers(self.clock.time)]
 
     async def served_by(self) -> str | None:
         seen = await self.stage.ask(question(stream=False))
@@ -50,8 +57,7 @@ async def test_a05_the_ladder_grows_to_its_cap_and_a_success_resets_it(open_stag
         while s.asked("sk-a") == number + 1 and number < 6:
             s.clock.advance(STEP_S)
             pause += STEP_S
-            [exclusion] = s.cooldown.status(s.clock.time) or [{"remainingMs": 0}]
-            if not exclusion["remainingMs"]:
+            if s.remaining_ms() in ([], [0]):
                 break
             if pause in (STEP_S, 2 * STEP_S):  # in the middle of it: nobody asks
                 assert await s.served_by() == "b"
@@ -62,7 +68,7 @@ async def test_a05_the_ladder_grows_to_its_cap_and_a_success_resets_it(open_stag
     assert await s.served_by() == "a"
     s.stage.upstream.script(error("openai-chat", 429, "slow down"), key="sk-a")
     assert await s.served_by() == "b"
-    assert [row["remainingMs"] for row in s.cooldown.status(s.clock.time)] == [3_000]
+    assert s.remaining_ms() == [3_000]
 
 
 @pytest.mark.parametrize("way", ["a person resets it", "a success by another path"])
@@ -76,7 +82,8 @@ async def test_a06_a_connection_that_is_well_again_is_used_at_once(way: str, ope
     assert [await s.served_by() for _ in range(2)] == ["b", "b"]
     s.clock.advance(600)
     if way == "a person resets it":
-        assert s.cooldown.reset("a").cleared == 1
+        order = ResetOrder(part="connection", connections=frozenset({"a"}))
+        assert len(steering.reset(s.engine.core, s.engine.plugins, order)) == 1
     else:
         # Another connection of the configuration carries the same credential.
         text = s.stage.proxy.config_file.read_text(encoding="utf-8")
@@ -90,7 +97,7 @@ async def test_a06_a_connection_that_is_well_again_is_used_at_once(way: str, ope
         s.stage.proxy.config_file.write_text(text, encoding="utf-8")
         addon._use(addon._sources.load())
     assert await s.served_by() == "a"
-    told = [line for line in s.stage.proxy.log if "connection reset by a person: connection=a" in line]
+    told = [line for line in s.stage.proxy.log if "reset by a person: mechanism=connection_cooldown" in line]
     told += [line for line in s.stage.proxy.log if "connection changed: connection=a state=<Rest until=0.000" in line]
     assert len(told) == 1
     assert s.stage.proxy.errors == []
