@@ -14,6 +14,8 @@ NOT_ADMITTED = "not_admitted"
 """Label of a target that a permit refused."""
 _PORTION = 32
 """Targets that are looked at at once, at first."""
+_TOLD = 64
+"""Exclusions of one choice that are kept for `omniroute explain`."""
 
 
 def usable_targets(ex: Exchange, plugins: PluginHost, now: float, *, verified_tls: bool) -> Sequence[Target]:
@@ -33,7 +35,7 @@ def usable_targets(ex: Exchange, plugins: PluginHost, now: float, *, verified_tl
             break
     ex.exclusions = tuple(exclusions)
     if exclusions:
-        ex.skipped |= {(e.target.key, e.label): e for e in exclusions}
+        ex.skipped |= {(e.target.key, e.label): e for e in exclusions[:_TOLD]}
     return usable
 
 
