@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from itertools import product
 
 import pytest
+from key_pool import NAMES
 
 from omniroute_addon.model import DIALECTS
+from omniroute_addon.testing.upstream import FakeUpstream
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows a failure is seen at once; a test about holding says so in its configuration, which counts more."""
     monkeypatch.setenv("OMNIROUTE_COOLDOWN_WAIT", "false")
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[FakeUpstream]:
+    """A fake provider without TLS, to be scripted."""
+    async with FakeUpstream(tls=False) as fake:
+        yield fake
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The credentials of the connections that `key_pool.pool` makes."""
+    for name in NAMES:
+        monkeypatch.setenv(f"KEY_{name.upper()}", f"sk-{name}")
 
 
 @pytest.fixture(

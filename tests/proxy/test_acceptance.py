@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 from honesty import bytes_of
-from key_pool import NAMES, ask, cooldown, core, left, let_pass, pool, rests
+from key_pool import ask, cooldown, core, left, let_pass, pool, rests
 
 from omniroute_addon.testing.answers import anthropic, error, error_in_stream, openai_chat, openai_responses
 from omniroute_addon.testing.proxy import RunningProxy
@@ -21,16 +21,7 @@ from omniroute_addon.testing.upstream import FakeUpstream
 StartProxy = Callable[..., Awaitable[RunningProxy]]
 
 
-@pytest.fixture
-async def upstream() -> AsyncIterator[FakeUpstream]:
-    async with FakeUpstream(tls=False) as fake:
-        yield fake
-
-
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in NAMES:
-        monkeypatch.setenv(f"KEY_{name.upper()}", f"sk-{name}")
+pytestmark = pytest.mark.usefixtures("keys")
 
 
 async def test_a01_the_later_deadline_wins(upstream: FakeUpstream, omniroute_proxy: StartProxy) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 from honesty import bytes_of
-from key_pool import NAMES, ask, let_pass, pool, rests
+from key_pool import ask, let_pass, pool, rests
 
 from omniroute_addon.model import DialectName
 from omniroute_addon.testing.answers import ToolCall, anthropic, error, openai_chat, openai_responses
@@ -21,16 +21,7 @@ from omniroute_addon.testing.upstream import FakeUpstream
 StartProxy = Callable[..., Awaitable[RunningProxy]]
 
 
-@pytest.fixture
-async def upstream() -> AsyncIterator[FakeUpstream]:
-    async with FakeUpstream(tls=False) as fake:
-        yield fake
-
-
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in NAMES:
-        monkeypatch.setenv(f"KEY_{name.upper()}", f"sk-{name}")
+pytestmark = pytest.mark.usefixtures("keys")
 
 
 EMPTY = {

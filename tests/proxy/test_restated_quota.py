@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from key_pool import NAMES, ask, left, let_pass, pool, rests
+from key_pool import ask, left, let_pass, pool, rests
 
 from omniroute_addon.testing.answers import error, openai_chat
 from omniroute_addon.testing.proxy import RunningProxy
@@ -17,16 +17,7 @@ StartProxy = Callable[..., Awaitable[RunningProxy]]
 QUOTA = error("openai-chat", 403, "用户额度不足", code="insufficient")
 
 
-@pytest.fixture
-async def upstream() -> AsyncIterator[FakeUpstream]:
-    async with FakeUpstream(tls=False) as fake:
-        yield fake
-
-
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in NAMES:
-        monkeypatch.setenv(f"KEY_{name.upper()}", f"sk-{name}")
+pytestmark = pytest.mark.usefixtures("keys")
 
 
 def to_gateway(model: str | None = None) -> Question:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -24,16 +24,7 @@ StartProxy = Callable[..., Awaitable[RunningProxy]]
 SETTINGS = {"retry_pause_ms": 20, "retry_pause_max_ms": 40}
 
 
-@pytest.fixture
-async def upstream() -> AsyncIterator[FakeUpstream]:
-    async with FakeUpstream(tls=False) as fake:
-        yield fake
-
-
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in "AB":
-        monkeypatch.setenv(f"KEY_{name}", f"sk-{name.lower()}")
+pytestmark = pytest.mark.usefixtures("keys")
 
 
 def pool(upstream: FakeUpstream, *names: str, **settings: Any) -> dict[str, Any]:
