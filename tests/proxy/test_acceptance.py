@@ -12,6 +12,7 @@ import pytest
 from honesty import bytes_of
 from key_pool import ask, cooldown, core, left, let_pass, pool, rests
 
+from omniroute_addon.model import ResetOrder
 from omniroute_addon.testing.answers import anthropic, error, error_in_stream, openai_chat, openai_responses
 from omniroute_addon.testing.proxy import RunningProxy
 from omniroute_addon.testing.questions import question
@@ -129,11 +130,12 @@ async def test_a09_out_of_credits_is_terminal_at_once(
         assert (await ask(proxy, question("anthropic-messages"))).status == 200
         let_pass(proxy, 8 * 3600)
     assert upstream.keys == ["sk-a", "sk-b", "sk-b", "sk-b", "sk-b"]
-    [shown] = cooldown(proxy).status(core(proxy).clock.now())
-    assert (shown["connectionId"], shown["testStatus"], shown["terminal"]) == ("a", "credits_exhausted", True)
-    assert "credit balance" in shown["lastError"]
-    assert cooldown(proxy).reset("a").skipped_terminal == 1
-    assert cooldown(proxy).reset("a", terminal=True).cleared == 1
+    [shown] = cooldown(proxy).timers(core(proxy).clock.now())
+    assert (shown.connection, shown.state, shown.terminal, shown.until) == ("a", "credits_exhausted", True, None)
+    assert "credit balance" in shown.detail
+    assert cooldown(proxy).reset(ResetOrder(part="connection", connections=frozenset("a"))) == []
+    [cleared] = cooldown(proxy).reset(ResetOrder(part="connection", connections=frozenset("a"), terminal=True))
+    assert cleared.connection == "a"
     upstream.script(anthropic("paid"), key="sk-a")
     assert (await ask(proxy, question("anthropic-messages"))).header("x-omniroute-connection") == "a"
 

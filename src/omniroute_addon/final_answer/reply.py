@@ -20,6 +20,7 @@ _DROPPED = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"content-length", b"upgrade"}
 )
 _RETRY_HEADERS = (b"retry-after", b"retry-after-ms")
+_LIMIT_HEADERS = (b"anthropic-ratelimit-", b"x-ratelimit-", b"x-codex-")
 _SHOULD_RETRY = b"x-should-retry"
 """What the SDKs of OpenAI and Anthropic obey; an upstream means its own connection only."""
 
@@ -65,8 +66,15 @@ class _Telling:
         form = self._put(verdict.status, again=again, ends=not verdict.terminal)
         lied = verdict.status != raw.status or (verdict.kind == "context_overflow" and raw.status >= 500)
         if lied or (form.ours and again):
+            # Who is told to stop is told the limit's own figures, too (`A25`); who is to come back, ours alone.
+            told_all = form.status == raw.status and form.form is self.ex.profile.far
             return self.ours(
-                status=verdict.status, story=story, message=verdict.message, ends=not verdict.terminal, again=again
+                status=verdict.status,
+                story=story,
+                message=verdict.message,
+                ends=not verdict.terminal,
+                again=again,
+                limits=_limits(raw) if told_all else (),
             )
         headers = [(k, v) for k, v in raw.headers if k.lower() not in _DROPPED]
         if of_a_pool(self.ex) and again and verdict.status in MAY_WAIT:
@@ -98,6 +106,7 @@ class _Telling:
         message: str = "",
         ends: bool = True,
         again: bool = True,
+        limits: Headers = (),
     ) -> Reply:
         """An error of our own. `again`: another try may help, so the time is worth saying."""
         form = self._put(status, again=again, ends=ends)
@@ -127,7 +136,9 @@ class _Telling:
         ]
         if form.retry_after_s is not None and error.status in MAY_WAIT:
             headers.append((b"retry-after", str(form.retry_after_s).encode()))
-        return Reply(status=error.status, headers=(*headers, *_fields(form), *_story_marks(ex, story)), body=body)
+        return Reply(
+            status=error.status, headers=(*headers, *limits, *_fields(form), *_story_marks(ex, story)), body=body
+        )
 
     def _put(self, status: int, *, again: bool, ends: bool) -> Put:
         return put(
@@ -155,6 +166,11 @@ def _sooner(said: bytes | None, wait_s: int, ex: Exchange) -> bool:
         return wait_s < float(said)
     except ValueError:
         return False
+
+
+def _limits(raw: RawAnswer) -> Headers:
+    """What the upstream says of its limits in headers: its figures and when they begin anew."""
+    return tuple((k, v) for k, v in raw.headers if k.lower().startswith(_LIMIT_HEADERS))
 
 
 def _fields(form: Put) -> Headers:
