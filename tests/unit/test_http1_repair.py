@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import h11
 import pytest
+from h11._readers import ChunkedReader
+from h11._receivebuffer import ReceiveBuffer
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mitmproxy import http
 from mitmproxy.connection import ConnectionState, Server
 from mitmproxy.options import Options
@@ -21,7 +26,7 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.test.tflow import tclient_conn
 
-from omniroute_addon.stream.http1_repair import HEAD_BYTES, AttemptHttp1Client, EndWithTrailers
+from omniroute_addon.stream.http1_repair import HEAD_BYTES, AnswerReader, AttemptHttp1Client, EndWithTrailers
 from omniroute_addon.stream.patience import FIRST_ATTEMPT_ID
 
 OURS, THEIRS = FIRST_ATTEMPT_ID, 1
@@ -149,3 +154,42 @@ def test_what_is_not_ours_is_mitmproxys_business() -> None:
     with pytest.raises(NotImplementedError):
         Upstream(THEIRS).says(CHUNKED + b"x-checksum: 1\r\n\r\n")
     assert Upstream(THEIRS).says(b"HTTP/1.1 200 OK\r\nx-padding: " + b"p" * 2 * HEAD_BYTES) == []
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=6),
+    st.lists(st.integers(1, 30), max_size=12),
+    st.sampled_from([b"", b"x-checksum: 1\r\n"]),
+    st.sampled_from([b"%x\r\n", b"%X\r\n", b"%05x\r\n", b"%x;ext=1\r\n", b"%x \r\n"]),
+)
+def test_chunks_are_read_as_h11_reads_them(chunks: list[bytes], cuts: list[int], trailers: bytes, head: bytes) -> None:
+    """However they are cut: the same bytes, the same end, and nothing left over."""
+    wire = b"".join(head % len(c) + c + b"\r\n" for c in chunks) + b"0\r\n" + trailers + b"\r\n"
+    ours, theirs = AnswerReader(), ChunkedReader()
+    seen = [read(ours, wire, cuts), read(theirs, wire, cuts)]
+    assert seen[0] == seen[1] == b"".join(chunks)
+    assert bool(ours.trailers) is bool(trailers)
+
+
+@pytest.mark.parametrize(
+    "wire", [b"5\r\nhelloXX", b"g\r\n", b"\r\n\r\n", b"-1\r\n\r\n", b"123456789abcdef012345\r\n", b" 5\r\nhello"]
+)
+def test_what_h11_refuses_is_refused(wire: bytes) -> None:
+    for reader in (AnswerReader(), ChunkedReader()):
+        with pytest.raises(h11.ProtocolError):
+            read(reader, wire, [])
+
+
+def read(reader: ChunkedReader, wire: bytes, cuts: list[int]) -> bytes:
+    """The body, given to the reader in pieces of these lengths, the rest at once."""
+    buf, body = ReceiveBuffer(), b""
+    for size in (*cuts, len(wire)):
+        piece, wire = wire[:size], wire[size:]
+        buf += piece
+        while (event := reader(buf)) is not None:
+            if isinstance(event, h11.EndOfMessage):
+                assert not wire and not buf
+                return body
+            body += bytes(event.data)
+    raise AssertionError("it never ended")

@@ -147,5 +147,5 @@ def test_a_mitmproxy_without_sources_is_refused_in_words(monkeypatch: pytest.Mon
         raise error
 
     monkeypatch.setattr(inspect, "getsource", getsource)
-    names = ("HttpLayer", "ConnectionHandler", "Layer")
+    names = ("HttpLayer", "ConnectionHandler", "Layer", "ChunkedReader", "ReceiveBuffer")
     assert missing() == [f"the source of {name} cannot be read" for name in names]

@@ -38,6 +38,8 @@ HEAD_BYTES = 256 * 1024
 
 _INFORMATIONAL = re.compile(rb"(?:\r?\n)*HTTP/1\.[01] 1(?!01)\d\d[ \r\n]")
 """A 1xx answer. 101 is none: it is final, and changes the protocol."""
+_CHUNK_HEAD = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
+"""Of a chunk without extensions."""
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 
 
@@ -48,22 +50,35 @@ class EndWithTrailers(ResponseEndOfMessage):
     trailers: http.Headers
 
 
-class TrailerReader:
-    """A `ChunkedReader` that keeps the trailers to itself, because mitmproxy's loop raises where it sees any."""
+class AnswerReader(ChunkedReader):
+    """A `ChunkedReader` that keeps the trailers to itself, because mitmproxy's loop raises where it sees any.
 
-    def __init__(self, inner: ChunkedReader) -> None:
-        self.inner = inner
+    A stream's chunks hardly ever come in pieces. One that is there whole is taken at once: h11 needs four looks and a
+    validation for it, and is asked for all else.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
         self.trailers: list[tuple[bytes, bytes]] = []
 
-    def __call__(self, buf: ReceiveBuffer) -> h11.Event | None:
-        event: h11.Event | None = self.inner(buf)
-        if isinstance(event, h11.EndOfMessage):
+    def __call__(self, buf: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
+        if not (self._bytes_in_chunk or self._bytes_to_discard or self._reading_trailer):
+            received = buf._data
+            if not received:
+                return None
+            head = _CHUNK_HEAD.match(received)
+            size = int(head[1], 16) if head else 0
+            if head and size:
+                end = head.end() + size
+                if received[end : end + 2] == b"\r\n":
+                    data = bytes(received[head.end() : end])
+                    buf._extract(end + 2)
+                    return h11.Data(data=data)
+        event: h11.Data | h11.EndOfMessage | None = super().__call__(buf)
+        if isinstance(event, h11.EndOfMessage) and event.headers:
             self.trailers = [(bytes(name), bytes(value)) for name, value in event.headers]
             return h11.EndOfMessage()
         return event
-
-    def read_eof(self) -> h11.Event:
-        return self.inner.read_eof()
 
     def end(self, stream_id: int) -> ResponseEndOfMessage:
         """What mitmproxy is to report when the body has ended. The next answer on the connection has its own trailers."""
@@ -99,8 +114,7 @@ class AttemptHttp1Client(Http1Client):
         self.state = self.done
 
     def read_body(self, event: events.Event) -> Commands:
-        if self._ours and isinstance(self.body_reader, ChunkedReader):
-            reader = TrailerReader(self.body_reader)
-            self.body_reader = reader  # type: ignore[assignment]
+        if type(self.body_reader) is ChunkedReader and self._ours:  # made for this answer, and not used yet
+            self.body_reader = reader = AnswerReader()
             self.ReceiveEndOfMessage = reader.end  # type: ignore[assignment]
         return super().read_body(event)

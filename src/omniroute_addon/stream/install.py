@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import mitmproxy.proxy.layers.http as http_layers
+from h11._readers import ChunkedReader
+from h11._receivebuffer import ReceiveBuffer
 from mitmproxy import version
 from mitmproxy.proxy import commands, layer
 from mitmproxy.proxy.layers.http._http1 import Http1Client
@@ -39,6 +41,7 @@ _NEEDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (http_layers.HttpLayer, ("make_stream", "get_connection", "event_to_child", "register_connection")),
     (Http1Client, ("read_headers", "read_body", "done", "ReceiveEndOfMessage")),
     (ConnectionHandler, ("drain_writers",)),
+    (ReceiveBuffer, ("_extract",)),
     (layer.Layer, ("handle_event",)),
     (commands, ("RequestWakeup", "StartHook", "CloseConnection")),
 )
@@ -85,6 +88,8 @@ def missing() -> list[str]:
         (http_layers.HttpLayer, ("self.streams", "self.connections", "self.waiting_for_establishment")),
         (ConnectionHandler, ("self.max_conns", "self.transports", "self._drain_lock")),
         (layer.Layer, ("self._paused", "self._paused_event_queue")),
+        (ChunkedReader, ("self._bytes_in_chunk", "self._bytes_to_discard", "self._reading_trailer")),
+        (ReceiveBuffer, ("self._data",)),
     )
     for owner, names in sources:
         try:
