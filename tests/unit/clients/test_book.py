@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
+import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from omniroute_addon.clients.book import ClientBook
+from omniroute_addon.clients.book import ClientBook, compile_glob
 from omniroute_addon.clients.merge import build_clients
 from omniroute_addon.clients.profile_files import ProfileSource, read_profile
 from omniroute_addon.model import ClientProfile
@@ -128,3 +132,16 @@ def test_without_a_word_a_stream_bears_nothing_and_ends_with_an_error() -> None:
     ]
     assert (profile.bears("gemini"), profile.ending("gemini")) == ("ping", "cut")
     assert (profile.bears("openai-chat"), profile.ending("openai-chat")) == ("none", "error_event")
+
+
+@given(st.text("ab*", max_size=8), st.text("abB", max_size=12))
+def test_a_glob_means_what_a_regular_expression_would(glob: str, text: str) -> None:
+    plain = re.compile(".*".join(map(re.escape, glob.split("*"))), re.IGNORECASE | re.DOTALL)
+    assert bool(compile_glob(glob).fullmatch(text)) is bool(plain.fullmatch(text))
+
+
+def test_no_text_makes_a_glob_slow() -> None:
+    """A user's own profile may have many `*`, and anybody may send any user agent."""
+    before = time.process_time()
+    assert not compile_glob("*a*a*a*a*a*b").fullmatch("a" * 512)
+    assert time.process_time() - before < 0.05
