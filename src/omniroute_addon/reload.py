@@ -15,7 +15,7 @@ from .clients.book import ClientBook
 from .clients.merge import build_clients
 from .clients.profile_files import ProfileSource, client_folder, read_profile_file
 from .config import Config, ConfigReading, config_without_file, read_config
-from .pack_files import PackFolder, PackSource, read_pack_file
+from .pack_files import SUFFIXES, PackFolder, PackSource, read_pack_file
 from .packs import Packs, build_packs
 from .secrets import Vault
 
@@ -57,17 +57,14 @@ class _Layers[Source]:
     ) -> None:
         self.folders = tuple(folders)
         self._read = read
-        self._kept: dict[Path, _Kept[Source]] = {}
+        self._kept: dict[str, _Kept[Source]] = {}
 
-    def paths(self) -> list[Path]:
-        return [path for folder in self.folders for path in _files(folder)]
-
-    def load(self, stamps: Mapping[Path, Stamp]) -> tuple[list[list[Source]], list[str]]:
+    def load(self, stamps: Mapping[str, Stamp]) -> tuple[list[list[Source]], list[str]]:
         """What is in force of each folder, and what is wrong."""
         layers: list[list[Source]] = []
         problems: list[str] = []
         for folder in self.folders:
-            kept = [self._one(folder, path, stamps.get(path)) for path in _files(folder)]
+            kept = [self._one(folder, path, stamps.get(_key(folder, path.name))) for path in _files(folder)]
             layers.append([entry.good for entry in kept if entry.good is not None])
             problems += [text for entry in kept for text in entry.problems]
         for gone in self._kept.keys() - stamps.keys():
@@ -75,15 +72,16 @@ class _Layers[Source]:
         return layers, problems
 
     def _one(self, folder: PackFolder, path: Path, stamp: Stamp) -> _Kept[Source]:
-        kept = self._kept.get(path)
+        key = _key(folder, path.name)
+        kept = self._kept.get(key)
         if kept is not None and stamp is not None and kept.stamp == stamp:
             return kept
         good, problems = self._read(folder, path)
         if good is None and kept is not None and kept.good is not None:
             good = kept.good
             problems.append(f"{folder.shown(path)}: the version of before the edit stays in force.")
-        self._kept[path] = _Kept(stamp, good, problems)
-        return self._kept[path]
+        self._kept[key] = _Kept(stamp, good, problems)
+        return self._kept[key]
 
 
 class Sources:
@@ -107,7 +105,7 @@ class Sources:
         )
         self._config: Config | None = None
         self._key_files: tuple[Path, ...] = ()
-        self._snapshot: Mapping[Path, Stamp] | None = None
+        self._snapshot: Mapping[str, Stamp] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -139,7 +137,7 @@ class Sources:
         if reading.config is not None:
             self._key_files = reading.files
         # Key files are known only now; the ones that were read before are in `stamps` already.
-        self._snapshot = {**{path: _stamp(path) for path in self._key_files}, **stamps}
+        self._snapshot = {**{str(path): _stamp(path) for path in self._key_files}, **stamps}
         return Loaded(
             packs=packs,
             clients=clients,
@@ -149,11 +147,13 @@ class Sources:
             warnings=reading.warnings,
         )
 
-    def _stamps(self) -> dict[Path, Stamp]:
-        paths = [*self._packs.paths(), *self._clients.paths()]
-        if self._config_path is not None:
-            paths.append(self._config_path)
-        return {path: _stamp(path) for path in (*paths, *self._key_files)}
+    def _stamps(self) -> dict[str, Stamp]:
+        """Every file as it is now. Taken every second, so by one look into each folder, and without a `Path` a file."""
+        stamps: dict[str, Stamp] = {}
+        for folder in (*self._packs.folders, *self._clients.folders):
+            stamps |= _look(folder)
+        paths = self._key_files if self._config_path is None else (self._config_path, *self._key_files)
+        return stamps | {str(path): _stamp(path) for path in paths}
 
     def _load_config(self, packs: Packs) -> ConfigReading:
         path = self._config_path
@@ -179,7 +179,23 @@ def _files(folder: PackFolder) -> Sequence[Path]:
         return ()
 
 
-def _stamp(path: Path) -> Stamp:
+def _key(folder: PackFolder, name: str) -> str:
+    return f"{folder.path}/{name}"
+
+
+def _is_meant(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.startswith(".")
+
+
+def _look(folder: PackFolder) -> dict[str, Stamp]:
+    try:
+        with os.scandir(folder.path) as entries:
+            return {_key(folder, e.name): _stamp(e) for e in entries if _is_meant(e.name)}
+    except OSError:  # it is not there, or may not be listed
+        return {}
+
+
+def _stamp(path: Path | os.DirEntry[str]) -> Stamp:
     try:
         found = path.stat()
     except OSError:
