@@ -10,8 +10,9 @@ listens to `update` (mitmproxy's and mitmweb's flow lists do). Anything else goe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from inspect import CO_COROUTINE
+from types import ModuleType
 from typing import Any
 
 from mitmproxy import addonmanager, exceptions
@@ -35,20 +36,26 @@ _HOOKS = frozenset(
 _TRUSTED = ("mitmproxy.addons.", "omniroute_addon.")
 
 Runner = Callable[[StartHook], bool]
+Listening = tuple[Any, Callable[[Any], None]]
+"""An addon and its handler."""
 
 
 def runner(manager: AddonManager, listeners: Listeners) -> Runner:
     """Returns the function that answers a hook, or says False and has done nothing: then it is for mitmproxy to do."""
+    settled = _Settled(manager)
 
     def run(hook: StartHook) -> bool:
         if type(hook) not in _HOOKS:
             return False
-        flow = hook.flow  # type: ignore[attr-defined]
-        if _plain_handlers(manager, listeners, UpdateHook([flow])) != []:
-            return False
-        handlers = _plain_handlers(manager, listeners, hook)
+        found = settled.handlers(hook)
+        if found is None:
+            if any(_listening(manager, listeners, UpdateHook([]))):
+                return False
+            found = [*_listening(manager, listeners, hook)]
+        handlers = _plain(found, hook)
         if handlers is None:
             return False
+        flow = hook.flow  # type: ignore[attr-defined]
         for handler in handlers:
             try:
                 handler(flow)
@@ -62,25 +69,65 @@ def runner(manager: AddonManager, listeners: Listeners) -> Runner:
     return run
 
 
-def _plain_handlers(manager: AddonManager, listeners: Listeners, hook: Hook) -> list[Callable[[Any], None]] | None:
-    """Who is to be called, in order; None when one of them might wait, or is a stranger."""
-    handlers: list[Callable[[Any], None]] = []
+class _Settled:
+    """Who listens, remembered while mitmproxy's own addons and ours are all there are: those never change by themselves.
+
+    One more addon, one less or a script that was loaded again is seen at the next hook.
+    """
+
+    def __init__(self, manager: AddonManager) -> None:
+        self._manager = manager
+        self._all: list[Any] = []
+        self._usable = False
+        self._found: dict[str, list[Listening]] = {}
+
+    def handlers(self, hook: StartHook) -> list[Listening] | None:
+        """The listeners to a hook in their order; None when they have to be looked for, or somebody wants every update."""
+        every = list(self._manager.lookup.values())
+        if every != self._all:
+            self._all, self._found = every, {}
+            self._usable = all(map(_never_changes, every)) and not any(
+                True for top in self._manager.chain for _ in self._manager._iter_hooks(top, UpdateHook([]))
+            )
+        if not self._usable:
+            return None
+        found = self._found.get(hook.name)
+        if found is None:
+            found = [pair for top in self._manager.chain for pair in self._manager._iter_hooks(top, hook)]
+            self._found[hook.name] = found
+        return found
+
+
+def _never_changes(addon: Any) -> bool:
+    """mitmproxy's own and ours; of a script's module, those that it has."""
+    if isinstance(addon, ModuleType):
+        return all(map(_never_changes, getattr(addon, "addons", [None])))
+    return type(addon).__module__.startswith(_TRUSTED)
+
+
+def _listening(manager: AddonManager, listeners: Listeners, hook: Hook) -> Iterator[Listening]:
     chain = manager.chain
     for place in reversed(listeners.places(chain, hook.name)):
-        for addon, handler in manager._iter_hooks(chain[place], hook):
-            if isinstance(addon, ASGIApp) and not _may_serve(addon, hook):
-                continue
-            code = getattr(handler, "__code__", None)
-            if not type(addon).__module__.startswith(_TRUSTED) or code is None or code.co_flags & CO_COROUTINE:
-                return None
-            handlers.append(handler)
+        yield from manager._iter_hooks(chain[place], hook)
+
+
+def _plain(found: Sequence[Listening], hook: StartHook) -> list[Callable[[Any], None]] | None:
+    """The handlers to call, in order; None when one of them might wait, or is a stranger's."""
+    handlers: list[Callable[[Any], None]] = []
+    for addon, handler in found:
+        if isinstance(addon, ASGIApp) and not _may_serve(addon, hook):
+            continue
+        code = getattr(handler, "__code__", None)
+        if not type(addon).__module__.startswith(_TRUSTED) or code is None or code.co_flags & CO_COROUTINE:
+            return None
+        handlers.append(handler)
     return handlers
 
 
-def _may_serve(page: ASGIApp, hook: Hook) -> bool:
+def _may_serve(page: ASGIApp, hook: StartHook) -> bool:
     """mitmproxy's own web page (http://mitm.it) waits, but only for requests to itself.
 
     As its `should_serve`, which takes the authority apart; a host that is not even part of it need not be looked for.
     """
-    request = hook.args()[0].request
+    request = hook.flow.request  # type: ignore[attr-defined]
     return not page.host.isascii() or page.host in (request.host_header or request.host)

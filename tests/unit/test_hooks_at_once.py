@@ -42,6 +42,7 @@ class Chain:
     def run(self, *addons: Any, hook: Any = None) -> bool:
         manager = self.context.master.addons
         manager.chain = list(addons)
+        manager.lookup = {str(place): addon for place, addon in enumerate(addons)}
         return hooks_at_once.runner(manager, Listeners())(hook or _hooks.HttpRequestHook(tflow()))
 
 
@@ -102,3 +103,32 @@ def test_mitmproxys_own_page_is_waited_for(chain: Chain, host: str, at_once: boo
 def test_other_hooks_are_not_ours(chain: Chain) -> None:
     assert chain.run(known("A", tls_clienthello=chain.says("a")), hook=TlsClienthelloHook(None)) is False  # type: ignore[arg-type]
     assert chain.calls == []
+
+
+def test_a_chain_of_known_addons_is_looked_through_once_and_again_when_it_changes(chain: Chain) -> None:
+    manager = chain.context.master.addons
+    first, second = known("A", request=chain.says("a")), known("B", request=chain.says("b"))
+    manager.chain, manager.lookup = [first], {"a": first}
+    run = hooks_at_once.runner(manager, Listeners())
+    hook = _hooks.HttpRequestHook(tflow())
+    assert run(hook) and run(hook) and chain.calls == ["a", "a"]
+    manager.chain, manager.lookup = [first, second], {"a": first, "b": second}
+    assert run(hook) and chain.calls == ["a", "a", "a", "b"]
+    view = known("View", update=chain.says("update"))
+    manager.chain, manager.lookup = [first, view], {"a": first, "view": view}
+    assert run(hook) is False and len(chain.calls) == 4
+
+
+def test_beside_a_stranger_listeners_are_looked_for_every_time(chain: Chain) -> None:
+    class Stranger:
+        pass
+
+    manager = chain.context.master.addons
+    stranger = Stranger()
+    manager.chain = [known("A", request=chain.says("a")), stranger]
+    manager.lookup = dict(enumerate(manager.chain))
+    run = hooks_at_once.runner(manager, Listeners())
+    hook = _hooks.HttpRequestHook(tflow())
+    assert run(hook) is True
+    stranger.request = chain.says("stranger")  # type: ignore[attr-defined]
+    assert run(hook) is False and chain.calls == ["a"]
