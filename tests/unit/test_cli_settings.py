@@ -64,7 +64,7 @@ def test_only_what_is_meant_and_changed_is_shown(config: Path) -> None:
     }
     assert all("breaker" in name for name in rows(config, "breaker"))
     assert rows(config, "breaker")
-    assert run(config, "nonsense").stdout == "No setting is meant by that.\n"
+    assert run(config, "deadlin_ms").stdout.startswith("No setting has deadlin_ms in its name. Nearest: deadline_ms, ")
 
 
 def test_the_table_tells_bounds_and_no_secret(config: Path) -> None:

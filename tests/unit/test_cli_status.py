@@ -286,3 +286,23 @@ def test_a_refusal_is_told_in_the_proxys_words(tmp_path: Path, fakes: list[Fake]
     fake.about["/api/reset"] = []
     done = CliRunner().invoke(cli, ["reset", "connection", "x", "--state", str(tmp_path)])
     assert done.output == "the proxy answered with status 404.\n"
+
+
+def test_inside_an_exec_its_own_proxy_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a proxy for everybody, `omniroute exec -- sh -c 'omniroute status'` means the one around it."""
+    from omniroute_addon.cli import control
+
+    both = [
+        control.Proxy(
+            run=RunFile(url=f"http://127.0.0.1:{port}", token="t", pid=port, started_at=0.0),
+            about={"listen": [f"127.0.0.1:{port}"]},
+        )
+        for port in (8080, 9125)
+    ]
+    monkeypatch.setattr(control, "running_proxies", lambda folder: both)
+    monkeypatch.setenv("OMNIROUTE_PROXY", "127.0.0.1:9125 /conf")
+    assert find_proxy() is both[1]
+    assert find_proxy(port=8080) is both[0]
+    monkeypatch.delenv("OMNIROUTE_PROXY")
+    with pytest.raises(NoAnswer, match="2 proxies are running"):
+        find_proxy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import click
 from omniroute_addon import places
 from omniroute_addon.api import run_file
 from omniroute_addon.api.run_file import RunFile
+from omniroute_addon.bringup.found import MARK
 from omniroute_addon.errors import OmnirouteError
 
 from .words import lasting
@@ -77,6 +79,8 @@ def find_proxy(state: Path | None = None, port: int | None = None) -> Proxy:
     running = running_proxies(folder)
     if port is not None:
         running = [p for p in running if any(address.endswith(f":{port}") for address in p.listen)]
+    elif len(around := [p for p in running if _marked() in p.listen]) == 1:
+        return around[0]
     if len(running) == 1:
         return running[0]
     if running:
@@ -87,6 +91,11 @@ def find_proxy(state: Path | None = None, port: int | None = None) -> Proxy:
         f"{where}.\n  Start one with `omniroute run`. One with another state file is found with --state FILE; one with "
         "omniroute_control=off cannot be asked."
     )
+
+
+def _marked() -> str:
+    """Address of the proxy of the `omniroute exec` around us."""
+    return os.environ.get(MARK, "").partition(" ")[0]
 
 
 def running_proxies(folder: Path) -> list[Proxy]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -53,7 +54,7 @@ def exec_(
         if running is None and port is not None:
             raise OmnirouteError(f"nobody listens on port {port}. Start a proxy there: omniroute run -p {port}")
         if running is None:
-            own = start_own(files, options, os.environ)
+            own = start_own(files, options, _way_out())
             running = Running(host="127.0.0.1", port=own.port, confdir=own.confdir)
         name, environ = command_environment(running, files, command, agent, os.environ)
         environ[MARK] = mark(running)
@@ -75,3 +76,18 @@ def exec_(
 def _short(path: Path) -> str:
     home = Path.home()
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
+
+
+def _way_out() -> Mapping[str, str]:
+    """The environment of a proxy that we start. One that has ended must not be its way out: nothing would be reached."""
+    from omniroute_addon.bringup.way_out import deserted, without_proxy
+
+    gone = deserted(os.environ)
+    if gone is None:
+        return os.environ
+    click.echo(
+        f"omniroute: HTTPS_PROXY leads to {gone}, where nobody listens; it is left out. "
+        'eval "$(omniroute env --unset)" takes it away.',
+        err=True,
+    )
+    return without_proxy(os.environ)

@@ -53,7 +53,7 @@ def settings(files: Files, words: tuple[str, ...], changed: bool, as_json: bool)
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     if not rows:
-        click.echo("No setting is meant by that." if words else "Every setting is at its default.")
+        click.echo(_none_meant(words) if words else "Every setting is at its default.")
         return
     from tabulate import tabulate
 
@@ -95,6 +95,14 @@ def _of_connections(config: Config, file: str) -> Iterator[dict[str, Any]]:
                 "environment": [],
                 "meaning": "",
             }
+
+
+def _none_meant(words: tuple[str, ...]) -> str:
+    from omniroute_addon.nearest import by_nearness
+    from omniroute_addon.settings import rows
+
+    near = by_nearness(words[0], [row.name for row in rows()])[:3]
+    return f"No setting has {' and '.join(words)} in its name. Nearest: {', '.join(near)}."
 
 
 def allowed(field: FieldInfo) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from omniroute_addon.bringup.way_out import outer_authorities, outer_proxy
+from omniroute_addon.bringup.way_out import deserted, outer_authorities, outer_proxy, without_proxy
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,17 @@ def test_outer_authorities(tmp_path: Path) -> None:
     assert options(company) == ["--set", f"ssl_verify_upstream_trusted_ca={company}"]
     assert options(ours) == options("/nowhere") == options("") == []
     assert options(company, "--set", "ssl_verify_upstream_trusted_ca=/x") == []
+
+
+def test_a_proxy_of_this_machine_that_has_ended_is_no_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        environ = {"HTTPS_PROXY": f"http://127.0.0.1:{port}", "PATH": "/bin"}
+        assert deserted(environ) is None
+    assert deserted(environ) == f"127.0.0.1:{port}"
+    assert without_proxy(environ) == {"PATH": "/bin"}
+
+
+def test_another_machines_proxy_is_not_looked_for() -> None:
+    assert deserted({"HTTPS_PROXY": "http://proxy.example:3128"}) is None
+    assert deserted({}) is None
