@@ -292,13 +292,10 @@ def test_inside_an_exec_its_own_proxy_is_meant(monkeypatch: pytest.MonkeyPatch) 
     """Beside a proxy for everybody, `omniroute exec -- sh -c 'omniroute status'` means the one around it."""
     from omniroute_addon.cli import control
 
-    both = [
-        control.Proxy(
-            run=RunFile(url=f"http://127.0.0.1:{port}", token="t", pid=port, started_at=0.0),
-            about={"listen": [f"127.0.0.1:{port}"]},
-        )
-        for port in (8080, 9125)
-    ]
+    both = []
+    for port in (8080, 9125):
+        run = RunFile(url=f"http://127.0.0.1:{port}", token="t", pid=port, started_at=0.0)
+        both.append(control.Proxy(run=run, about={**ABOUT, "pid": port, "listen": [f"127.0.0.1:{port}"]}))
     monkeypatch.setattr(control, "running_proxies", lambda folder: both)
     monkeypatch.setenv("OMNIROUTE_PROXY", "127.0.0.1:9125 /conf")
     assert find_proxy() is both[1]
